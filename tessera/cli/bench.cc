@@ -344,7 +344,7 @@ int bench(const BenchArgs& args) {
 
 void add_bench(Flags& app, std::function<int()>* run) {
   Flags* sub = app.add_subcommand(
-      "bench", "Time a model or operations beside peer libraries, or measure the machine");
+      "bench", "Time a model or operations, also in peer libraries, or measure the machine");
   sub->footer(
       "Examples:\n  tessera bench zoo:resnet50 --threads 2 --peers ort --json\n"
       "  tessera bench model.onnx --shape input:1x3x224x224 --profile\n"
@@ -396,12 +396,12 @@ void add_bench(Flags& app, std::function<int()>* run) {
   sub->add_duration("--time-limit", args->time_limit_s,
                     "For each model, operation and peer: 90s, 5m");
   sub->add_duration("--duration", args->duration_s,
-                    "Call each for so long and time every call, instead of --samples: the "
+                    "Call each for this long and time every call, instead of --samples: the "
                     "percentiles are those of single calls")
       ->excludes("--samples")
       ->excludes("--time-limit");
   sub->add_duration("--warmup", args->warmup_s,
-                    "Call ours for so long before the first sample (default: none)",
+                    "Call ours for this long before the first sample (default: none)",
                     Flags::Zero::kNoLimit);
   Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print a table for a document")->excludes(json);

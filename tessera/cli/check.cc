@@ -100,7 +100,8 @@ int export_model(const std::string& spec, const std::string& path) {
 }  // namespace
 
 void add_check(Flags& app, std::function<int()>* run) {
-  Flags* sub = app.add_subcommand("check", "Say which nodes of a model are supported, and why not");
+  Flags* sub = app.add_subcommand(
+      "check", "List which nodes of a model are supported, and why others are not");
   sub->footer(
       "Examples:\n  tessera check model.onnx --shape input:1x3x224x224\n"
       "  tessera check zoo:resnet50 --json");

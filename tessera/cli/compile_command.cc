@@ -210,7 +210,7 @@ void add_compile(Flags& app, std::function<int()>* run) {
   sub->add_option(
          "--search-model", args->search_model,
          "Cost model that may replace default schedules of one-threaded code and of GPUs, "
-         "nothing measured, where it learnt from kernels of the kind: a file, several that "
+         "nothing measured, where it was trained on kernels of the kind: a file, several that "
          "judge together (A,B,C), shipped, or none (default; with --language, shipped)")
       ->hide_default();
   sub->add_option("--language", args->language,

@@ -221,7 +221,7 @@ complete -c {0} -f
 }
 
 void add_completion(Flags& app, std::function<int()>* run) {
-  Flags* sub = app.add_subcommand("completion", "Print what a shell needs to complete commands");
+  Flags* sub = app.add_subcommand("completion", "Print completions for a shell");
   sub->footer(
       "Examples:\n  source <(tessera completion bash)\n"
       "  tessera completion zsh > ~/.zfunc/_tessera\n"

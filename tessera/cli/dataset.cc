@@ -89,7 +89,7 @@ void add_collect(Flags& app, std::function<int()>* run) {
   sub->add_option("--max-flops", args->options.most_flops, "Leave tasks with more work out")
       ->check(positive());
   sub->add_option("--algorithms", args->options.algorithms,
-                  fmt::format("Of convolutions with a choice: {}",
+                  fmt::format("Algorithms of convolutions that have a choice: {}",
                               fmt::join(plan::convolution_algorithms(), ", ")))
       ->delimiter(',');
   sub->add_option("--shard", args->options.shard,

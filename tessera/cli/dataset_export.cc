@@ -97,10 +97,11 @@ void add_dataset_export(Flags& app, std::function<int()>* run) {
   sub->add_option("--format", args->format,
                   "jsonl: records as `db export` writes them; npz: features in shards with a "
                   "manifest of checksums; tiles: a file for each kernel in TpuGraphs' schema");
-  sub->add_option("--rows", args->rows, "Of npz: a row for each statement, loop or step");
+  sub->add_option("--rows", args->rows, "With npz: a row for each statement, loop or step");
   sub->add_option("--machine", args->tiles.machine,
-                  "Of tiles: only records of targets that contain this text");
-  sub->add_option("--least", args->tiles.least, "Of tiles: different tiles that a kernel must have")
+                  "With tiles: only records of targets that contain this text");
+  sub->add_option("--least", args->tiles.least,
+                  "With tiles: different tiles that a kernel must have")
       ->check(positive());
   add_threads_option(*sub, args->threads, "Threads of this program, for npz");
   sub->footer(

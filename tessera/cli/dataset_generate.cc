@@ -214,7 +214,7 @@ void add_sample_options(Flags* sub, SampleArgs* args) {
   sub->add_option("--max-flops", o.scope.most_flops, "Leave tasks with more work out")
       ->check(positive());
   sub->add_option("--algorithms", o.scope.algorithms,
-                  fmt::format("Of convolutions with a choice: {}",
+                  fmt::format("Algorithms of convolutions that have a choice: {}",
                               fmt::join(plan::convolution_algorithms(), ", ")))
       ->delimiter(',');
   sub->add_option("--seed", o.scope.seed, "Seed of all random choices");
@@ -222,7 +222,7 @@ void add_sample_options(Flags* sub, SampleArgs* args) {
 
 void add_build_options(Flags* sub, BuildArgs* args) {
   sub->add_option("--jobs", args->options.jobs, "Compilers side by side")->check(range(1, 1024));
-  sub->add_duration("--build-timeout", args->options.timeout_s, "Of one candidate: 90s, 5m");
+  sub->add_duration("--build-timeout", args->options.timeout_s, "Time limit of one build: 90s, 5m");
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ void add_dataset_graphs(Flags& app, std::function<int()>* run) {
                   "Share drawn near the fastest so far, the rest anywhere")
       ->check(range(0.0, 1.0));
   sub->add_option("--again", args->again_share,
-                  "Share that measures an earlier plan again, which tells how far to trust times")
+                  "Share that measures an earlier plan again, to show how far times can be trusted")
       ->check(range(0.0, 1.0));
   const auto cost_model = std::make_shared<std::string>(driver::kShipped);
   sub->add_option("--search-model", *cost_model,

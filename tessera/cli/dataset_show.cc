@@ -199,7 +199,7 @@ void add_split_options(Flags& app, SplitArgs* args) {
                "No part has a reduction (expression and shapes) of another part");
   app.add_flag("--quiet", args->options.quiet,
                "Only records taken while nothing else used the cores");
-  app.add_option("--seed", args->options.seed, "Of the choice");
+  app.add_option("--seed", args->options.seed, "Seed of the random split");
 }
 
 void add_dataset_stats(Flags& app, std::function<int()>* run) {

@@ -79,7 +79,7 @@ std::string database_path(const std::string& flag) {
 }
 
 void add_db(Flags& app, std::function<int()>* run) {
-  Flags* db = app.add_subcommand("db", "Look into a database of records, move records");
+  Flags* db = app.add_subcommand("db", "Inspect, import and export a database of records");
   db->footer(
       "Examples:\n  tessera db list --db tuning.db\n  tessera db explain --task KEY\n"
       "  tessera db diff before.db after.db\n  tessera db import log.json.gz --db logs.db\n"

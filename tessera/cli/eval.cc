@@ -148,9 +148,9 @@ void add_eval(Flags& app, std::function<int()>* run) {
                   "of graphs")
       ->allow_extra_args(true);
   sub->add_flag("--unseen", args->unseen,
-                "Of --graphs: only configurations outside of the share that training learnt from");
+                "With --graphs: only configurations outside of the share used for training");
   sub->add_flag("--searches", args->searches,
-                "Of --graphs: how many configurations random drawing, annealing and the order of "
+                "With --graphs: how many configurations random drawing, annealing and the order of "
                 "the network measure until one is within 1 % of the fastest");
   sub->add_option("--scores", args->scores, "npz files of tessera train --scores")
       ->allow_extra_args(true);
@@ -168,12 +168,13 @@ void add_eval(Flags& app, std::function<int()>* run) {
   sub->add_option("--threads", o.threads, "Threads of this program (default: all cores)")
       ->check(range(1, 1024))
       ->hide_default();
-  sub->add_option("--seed", o.seed, "Of the random baseline");
+  sub->add_option("--seed", o.seed, "Seed of the random baseline");
   sub->add_option("--plot", args->plot, "SVG of top-1 and top-5 scores to write");
-  sub->add_flag("--note", args->note,
-                "Instead, write into the notes of the files what they learnt from in this dataset: "
-                "the kinds of records, and the tasks where the split can be drawn again exactly. "
-                "Newly trained models have these notes");
+  sub->add_flag(
+      "--note", args->note,
+      "Instead, write into the notes of the files what they were trained on in this dataset: "
+      "the kinds of records, and the tasks where the split can be drawn again exactly. "
+      "Newly trained models have these notes");
   Option* json = sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--markdown", args->markdown, "Print tables as Markdown")->excludes(json);
   o.threads = 0;

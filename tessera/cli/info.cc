@@ -85,8 +85,8 @@ int info(const InfoArgs& args) {
 }  // namespace
 
 void add_info(Flags& app, std::function<int()>* run) {
-  Flags* sub = app.add_subcommand(
-      "info", "Say what a model, an artifact, a plan, a database or weights are");
+  Flags* sub =
+      app.add_subcommand("info", "Describe a model, an artifact, a plan, a database or weights");
   sub->footer(
       "Examples:\n  tessera info model.onnx\n  tessera info zoo:bert_tiny --json\n"
       "  tessera info out                       # an artifact of `tessera compile`\n"

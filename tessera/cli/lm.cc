@@ -29,7 +29,7 @@ void add_lm(Flags& app, std::function<int()>* run) {
   sub->footer(
       "Examples:\n  tessera lm corpus zoo:resnet18 --sentences 100000 -o drawn\n"
       "  tessera lm generate --op matmul:M=64,N=64,K=64 --count 5\n"
-      "docs/guide/language-model.md says more.");
+      "docs/guide/learning.md says more.");
   sub->require_subcommand(1, 1);
   add_lm_corpus(*sub, run);
   add_training(*sub, "pretrain", "Train a language model on sentences", run);

@@ -155,7 +155,7 @@ void add_lm_corpus(Flags& lm, std::function<int()>* run) {
   sub->add_option("--op", args->ops, "Operation, as in bench --op (repeatable)");
   sub->add_option("--without", args->without, "Models whose tasks are left out (repeatable)");
   sub->add_flag("--study", args->study,
-                "The networks and shapes of docs/guide/language-model.md, without its hold-out");
+                "A fixed list of 138 networks and shapes, without its hold-out");
   sub->add_option("--machine", args->machines,
                   "host or a machine (see targets; repeatable); of records: part of its target");
   sub->add_option("--code-threads", args->code_threads,
@@ -177,7 +177,8 @@ void add_lm_corpus(Flags& lm, std::function<int()>* run) {
                 "No part has a reduction of another");
   sub->add_option("--holdout", args->splitting.holdout, "Networks of the test part")
       ->delimiter(',');
-  sub->add_option("--share", args->share, "Of the tasks with records")->check(range(0.0, 1.0));
+  sub->add_option("--share", args->share, "Share of the tasks with records to write")
+      ->check(range(0.0, 1.0));
   sub->add_flag("--opaque", args->telling.opaque,
                 "Write the numbers of records as names, to study what their meaning is worth");
   sub->add_flag("--reversed", args->telling.reversed,

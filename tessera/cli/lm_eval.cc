@@ -311,7 +311,7 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
       ->needs(zero);
   sub->add_flag(
       "--networks", args->networks,
-      "Also the time of each network, by the records, with defaults beside what is found");
+      "Also the time of each network by the records, with defaults and with what is found");
   sub->add_option("--plot", args->plot, "SVG to write");
   sub->add_option("--seed", o.seed, "Seed of all random choices");
   sub->add_flag("--json", args->json, "Print JSON");

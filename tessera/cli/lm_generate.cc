@@ -287,10 +287,11 @@ int show(const LmArgs& args) {
   fmt::print("task {} on {}: {} words, {} questions\n", subject.task, subject.machine,
              subject.prompt.size(), subject.questions.size());
   if (problem->best) {
-    fmt::print("answers of the fastest known ({:.1f} us), chances of each; *: preferred\n",
+    fmt::print("answers of the fastest known ({:.1f} us), probability of each; *: preferred\n",
                problem->best_s * 1e6);
   } else {
-    fmt::print("answers that reasoning prefers (*), chances of each; nothing faster is known\n");
+    fmt::print(
+        "answers that reasoning prefers (*), probability of each; nothing faster is known\n");
   }
   const auto quality = static_cast<float>(args.quality);
   Result<void> done = show_sketches(space, scribe, reader, candidate.sketch, quality);
@@ -310,9 +311,9 @@ void add_common(Flags* sub, LmArgs* args) {
   sub->add_option(
       "--weights", args->weights,
       "What `tessera lm pretrain` wrote, shipped: what comes with Tessera for the target "
-      "(default), or none: all legal values are as likely");
+      "(default), or none: all legal values are equally likely");
   sub->add_option("--quality", args->quality,
-                  "That is wished for: share of candidates that are slower")
+                  "Quality to request: the share of candidates that are slower, 0 to 1")
       ->check(range(0.0, 1.0));
 }
 
@@ -330,12 +331,12 @@ void add_lm_generate(Flags& lm, std::function<int()>* run) {
                    "Draw among the likeliest values that reach this chance together")
       ->check(range(0.0, 1.0));
   make->add_option("--beams", args->beams,
-                   "Instead of drawing: the likeliest, by a search with so many unfinished "
+                   "Instead of drawing: the likeliest, by a search with this many unfinished "
                    "sentences of each sketch")
       ->check(range(1, 4096));
   args->generate.rows = 0;
   make->add_option("--rows", args->generate.rows,
-                   "Sentences written side by side (default: 32 a core and at least 64, on a GPU "
+                   "Sentences written side by side (default: 32 per core and at least 64, on a GPU "
                    "1024)")
       ->check(range(1, 4096))
       ->hide_default();
@@ -345,7 +346,7 @@ void add_lm_generate(Flags& lm, std::function<int()>* run) {
       ->hide_default();
   make->add_flag("--unconstrained", args->unconstrained,
                  "Draw among all values and throw away what is not legal: how often that is");
-  make->add_option("--seed", args->seed, "Of the draws");
+  make->add_option("--seed", args->seed, "Seed of the draws");
   make->add_flag("--profile", args->profile,
                  "Also where the time went, and that of each kernel of a step");
   make->add_flag("--json", args->json, "Print JSON");
@@ -353,7 +354,7 @@ void add_lm_generate(Flags& lm, std::function<int()>* run) {
       "Examples:\n  tessera lm generate --op matmul:M=64,N=64,K=64 --target neoverse-v1 --count 5");
   make->callback([args, run] { *run = [args] { return generate(*args); }; });
 
-  Flags* look = lm.add_subcommand("show", "Print a sentence and the chances of its answers");
+  Flags* look = lm.add_subcommand("show", "Print a sentence and the probabilities of its answers");
   const auto shown = std::make_shared<LmArgs>();
   add_common(look, shown.get());
   look->footer(

@@ -63,8 +63,9 @@ void add_report(Flags& app, std::function<int()>* run) {
   sub->footer(
       "Examples:\n  tessera report tuning.db -o report.html\n"
       "  tessera report 3 --db tuning.db -o third.html\n"
-      "Of a database: all sessions that tuned what the last one did, on its machine.\n"
-      "docs/guide/report.md says more.");
+      "For a database, the page covers all sessions that tuned what the last one did, on its\n"
+      "machine.\n"
+      "docs/guide/tuning.md says more.");
   const auto args = std::make_shared<ReportArgs>();
   sub->add_option("SOURCE", args->source,
                   "Database, or the number of a session of --db (`tessera db list`)");

@@ -58,8 +58,8 @@ void add_flags(Flags& app, driver::TrainTreesOptions& o, Words& words) {
   app.add_option("--loss", o.objective, "rank or regression")
       ->check(one_of({"rank", "regression"}));
   app.add_option("--rounds", o.rounds, "Trees at most")->check(range(1, 100000));
-  app.add_option("--depth", o.depth, "Of a tree")->check(range(1, 16));
-  app.add_duration("--time-limit", o.time_limit_s, "Of the fit: 90s, 5m, or none",
+  app.add_option("--depth", o.depth, "Depth of a tree")->check(range(1, 16));
+  app.add_duration("--time-limit", o.time_limit_s, "Time limit of the fit: 90s, 5m, or none",
                    Flags::Zero::kNoLimit);
   app.add_option("--threads", o.threads, "Threads of this program; 0: all cores");
   app.add_option("--seed", o.seed, "Seed of all random choices");

@@ -445,12 +445,12 @@ void add_subject_flags(Flags& sub, TuneArgs& args) {
       ->check(one_of({"kernel", "graph", "both"}));
   sub.add_option(
          "--judge", args.judges,
-         "Of levels graph and both: weights of graph networks that order plans before they are "
-         "measured (A,B,C: together), in place of sums of kernels; none: plans come as they are "
-         "drawn")
+         "With --level graph or both: weights of networks that rank plans before they are measured "
+         "(A,B,C vote together; default: the sum of kernel times); none: plans are measured in the "
+         "order in which they are drawn")
       ->delimiter(',');
   sub.add_option("--plans", args.plans,
-                 "Of levels graph and both: plans to measure as whole models, at most")
+                 "With --level graph or both: at most this many plans are measured as whole models")
       ->check(positive())
       ->hide_default();
 }
@@ -488,7 +488,7 @@ void add_search_flags(Flags& sub, TuneArgs& args) {
   sub.add_option("--model", args.cost_model,
                  fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
       ->check(one_of(model_names()));
-  sub.add_option("--objective", args.objective, "Of the cost model: rank or regression");
+  sub.add_option("--objective", args.objective, "Objective of the cost model: rank or regression");
   sub.add_option("--pretrained", args.pretrained,
                  "Model to start from: a file, several that judge together (A,B,C), none, or "
                  "shipped: what comes with Tessera for this machine");
@@ -503,9 +503,10 @@ void add_search_flags(Flags& sub, TuneArgs& args) {
   sub.add_option("--seed", args.seed, "Seed of all random choices");
   sub.add_flag("--no-recombine", args.no_recombine, "Do not try second bests in the whole model");
   sub.add_flag("--record", args.record,
-               "Time losers fully too and stop no task early: records a space for --simulate");
+               "Also time slow candidates fully and do not stop tasks early: records a space for "
+               "--simulate");
   sub.add_option("--peers", args.peers,
-                 "Peers to time the tuned models beside where installed, all, or none")
+                 "Peers to compare the tuned models with where installed, all, or none")
       ->delimiter(',');
 }
 

@@ -27,10 +27,10 @@ Usage: tessera-runner BUNDLE... -o RECORDS.jsonl [OPTIONS]
 Options:
   -h,--help         Print this help message and exit
   -o,--output FILE  JSON lines to add records to; what it has is not measured again
-  --threads N       Of the measured code (default: what the bundle was sampled for)
+  --threads N       Threads of the measured code (default: what the bundle was sampled for)
   --cores LIST      Processors to use, e.g. 0-3,8
-  --budget SECONDS  Stop after this long; the same command goes on later
-  --any-machine     Go on where the candidates were drawn for another machine
+  --budget SECONDS  Stop after this long; run the same command again to resume
+  --any-machine     Measure even if the candidates were drawn for another machine
   --machine         Print this machine for `tessera dataset sample --target` and exit
 
 The records are read by `tessera db import` and `tessera dataset import`.

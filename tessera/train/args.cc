@@ -38,21 +38,21 @@ void add_training_flags(CLI::App& app, Flags& f) {
   app.add_option("--loss", f.loss, "rank, lambdarank, mse, listmle or hinge")
       ->capture_default_str();
   app.add_option("--epochs", t.epochs, "Passes over the examples")->capture_default_str();
-  app.add_option("--batch", t.batch, "Candidates a step")->capture_default_str();
+  app.add_option("--batch", t.batch, "Candidates per step")->capture_default_str();
   app.add_option("--list", t.list, "Candidates of one task in a step, at most")
       ->capture_default_str();
   app.add_option("--lr", f.lr, "Largest learning rate (default: 1e-3, with --init 2e-4)");
   add_optimizer_flags(app, t, f.decay);
-  app.add_option("--validity-weight", t.trainee.validity_weight, "Of that output's loss")
+  app.add_option("--validity-weight", t.trainee.validity_weight, "Weight of the validity loss")
       ->capture_default_str();
-  app.add_option("--time-weight", t.trainee.time_weight, "Of that output's loss")
+  app.add_option("--time-weight", t.trainee.time_weight, "Weight of the loss of log_time")
       ->capture_default_str();
   app.add_option("--patience", t.patience,
                  "Stop after this many epochs without a better validation metric; 0: never")
       ->capture_default_str();
   app.add_flag_callback(
       "--no-context", [&t] { t.context = false; }, "Hide the operator embedding from the network");
-  app.add_option("--seed", t.seed, "Of everything random")->capture_default_str();
+  app.add_option("--seed", t.seed, "Seed of all random choices")->capture_default_str();
   app.add_option("--init", t.init, "Start from this network file");
 }
 
@@ -62,14 +62,15 @@ void add_optimizer_flags(CLI::App& app, TrainOptions& t, std::string& decay) {
   app.add_option("--last-lr", t.last_lr, "Learning rate at the end")->capture_default_str();
   app.add_option("--decay", decay, "cosine or exponential")->capture_default_str();
   app.add_option("--warmup", t.warmup, "Share of the steps that warm up")->capture_default_str();
-  app.add_option("--weight-decay", t.trainee.weight_decay, "Of AdamW")->capture_default_str();
+  app.add_option("--weight-decay", t.trainee.weight_decay, "Weight decay of AdamW")
+      ->capture_default_str();
   app.add_option("--clip", t.trainee.clip, "Largest norm of a gradient; 0: any")
       ->capture_default_str();
 }
 
 void add_machine_flags(CLI::App& app, TrainOptions& t) {
   app.add_option("--device", t.trainee.device, "cpu, cuda or auto")->capture_default_str();
-  app.add_option("--threads", t.trainee.threads, "Of the host; 0: all cores")
+  app.add_option("--threads", t.trainee.threads, "Threads on the host; 0: all cores")
       ->capture_default_str();
   app.add_option("--checkpoint", t.checkpoint, "Folder for checkpoints");
 }
@@ -84,13 +85,13 @@ void add_flags(CLI::App& app, Flags& f) {
   add_machine_flags(app, t);
   app.add_option("--checkpoint-every", t.checkpoint_every, "Epochs between checkpoints")
       ->capture_default_str();
-  app.add_flag("--resume", t.resume, "Go on from the checkpoint, when there is one");
+  app.add_flag("--resume", t.resume, "Resume from the checkpoint, if there is one");
   app.add_option("-o,--output", f.output, "Network file to write");
   app.add_option("--scores", f.scores,
                  "Write an npz of score, validity and log_time of every example of the dataset");
   app.add_flag("--json", f.json, "Print the final metrics as JSON");
   app.add_option("--jobs", f.jobs,
-                 "File with one line of flags a job, added to those given here; features are "
+                 "File with one line of flags per job, added to those given here; features are "
                  "made once");
 }
 

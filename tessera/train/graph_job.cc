@@ -41,7 +41,7 @@ void add_graph_flags(CLI::App& app, GraphFlags& f) {
   app.add_option("--graphs", f.files, "npz files in TpuGraphs' schema (see `tessera dataset show`)")
       ->required();
   app.add_option("--model", t.network, network_names())->capture_default_str();
-  app.add_option("--hyper", f.hyper, "Of the network: hidden=64,layers=2,hops=1");
+  app.add_option("--hyper", f.hyper, "Sizes of the network: hidden=64,layers=2,hops=1");
   app.add_option("--loss", f.loss, "hinge, listmle, mse, rank or lambdarank")
       ->capture_default_str();
   app.add_option("--share", t.share,
@@ -54,26 +54,28 @@ void add_graph_flags(CLI::App& app, GraphFlags& f) {
   app.add_option("--epochs", t.epochs, "Passes over the graphs")
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
-  app.add_option("--list", t.list, "Configurations of one graph a step")
+  app.add_option("--list", t.list, "Configurations of one graph per step")
       ->check(CLI::Range(2, 4096))
       ->capture_default_str();
   app.add_option("--lr", t.lr, "Largest learning rate (default: 1e-3, additive 2e-2)");
   app.add_option("--warmup", t.warmup, "Share of the steps that warm up")
       ->check(share)
       ->capture_default_str();
-  app.add_option("--weight-decay", t.weight_decay, "Of AdamW")->capture_default_str();
+  app.add_option("--weight-decay", t.weight_decay, "Weight decay of AdamW")->capture_default_str();
   app.add_option("--clip", t.clip, "Largest norm of a gradient; 0: any")->capture_default_str();
-  app.add_option("--keep", t.keep,
-                 "Of graphs in segments: probability that what another segment said last is used")
+  app.add_option(
+         "--keep", t.keep,
+         "For graphs in segments: probability that the last score of another segment is used")
       ->check(share)
       ->capture_default_str();
   app.add_option("--patience", t.patience, "Epochs without a better tau; 0: all")
       ->capture_default_str();
-  app.add_option("--seed", t.seed, "Of everything random")->capture_default_str();
+  app.add_option("--seed", t.seed, "Seed of all random choices")->capture_default_str();
   app.add_option("--device", t.device, "cpu, cuda or auto")->capture_default_str();
-  app.add_option("--threads", t.threads, "Of the host; 0: all cores")->capture_default_str();
+  app.add_option("--threads", t.threads, "Threads on the host; 0: all cores")
+      ->capture_default_str();
   app.add_flag("--leave-one-out", f.leave_one_out,
-               "Judge each graph by a network that learnt from the others; writes no file");
+               "Judge each graph by a network trained on the others; writes no file");
   app.add_option("--leave-out", f.left_out,
                  "Judge graphs whose names begin so, and learn from the others: resnet,vgg")
       ->delimiter(',');

@@ -32,11 +32,12 @@ void add_shared_flags(CLI::App& app, LanguageFlags& f) {
   app.add_option("--holdout", o.holdout, "Share of the reductions that is only for judging")
       ->capture_default_str();
   app.add_flag_callback(
-      "--no-quality", [&o] { o.quality = false; }, "Words say nothing of the quality of sentences");
+      "--no-quality", [&o] { o.quality = false; },
+      "Leave the quality of sentences out of their words");
   app.add_option("--hidden", o.hidden, "Share of the sentences that do not say their quality")
       ->capture_default_str();
   app.add_option("--epochs", t.epochs, "Passes over the sentences")->capture_default_str();
-  app.add_option("--batch", t.batch, "Sentences a step")->capture_default_str();
+  app.add_option("--batch", t.batch, "Sentences per step")->capture_default_str();
   app.add_option("--group", o.group, "Sentences about one subject in a step, at most")
       ->capture_default_str();
   app.add_option("--lr", t.lr, "Largest learning rate")->capture_default_str();
@@ -45,14 +46,14 @@ void add_shared_flags(CLI::App& app, LanguageFlags& f) {
       ->capture_default_str();
   app.add_option("--validate-most", o.validate_most, "Sentences of a validation")
       ->capture_default_str();
-  app.add_option("--seed", t.seed, "Of everything random")->capture_default_str();
+  app.add_option("--seed", t.seed, "Seed of all random choices")->capture_default_str();
   add_machine_flags(app, t);
   app.add_option("--checkpoint-every", o.checkpoint_every, "Steps between checkpoints")
       ->capture_default_str();
   app.add_option("--limit", o.limit_s,
                  "Seconds after which training ends early, its learning rate fallen; 0: none")
       ->capture_default_str();
-  app.add_flag("--resume", t.resume, "Go on from the checkpoint, when there is one");
+  app.add_flag("--resume", t.resume, "Resume from the checkpoint, if there is one");
   app.add_option("-o,--output", f.output, "File to write");
   app.add_option("--storage", f.storage, "f16 or f32: matrices in the file")->capture_default_str();
   app.add_flag("--json", f.json, "Print the final numbers as JSON");
@@ -74,7 +75,8 @@ std::optional<int> parse(std::vector<std::string> words, LanguageFlags& f) {
   pretrain->footer(
       "Example:\n  tessera lm pretrain --data corpus --hyper width=192,layers=4 "
       "--checkpoint run --resume -o base.safetensors");
-  CLI::App* finetune = app.add_subcommand("finetune", "Go on with a model on measured sentences");
+  CLI::App* finetune =
+      app.add_subcommand("finetune", "Train a model further on measured sentences");
   finetune->footer(
       "Example:\n  tessera lm finetune --init base.safetensors --data measured --recipe preference "
       "-o lm.safetensors");
@@ -84,9 +86,10 @@ std::optional<int> parse(std::vector<std::string> words, LanguageFlags& f) {
   pretrain->add_option("--init", t.init, "Start from this file");
   finetune->add_option("--init", t.init, "Start from this file")->required();
   pretrain
-      ->add_option("--recipe", f.recipe,
-                   "all: every sentence with its quality; contrast: quality tells the best from "
-                   "the common")
+      ->add_option(
+          "--recipe", f.recipe,
+          "all: every sentence with its quality; contrast: quality separates the best from "
+          "the common")
       ->check(CLI::IsMember({"all", "contrast"}))
       ->capture_default_str();
   finetune
@@ -99,14 +102,16 @@ std::optional<int> parse(std::vector<std::string> words, LanguageFlags& f) {
       ->capture_default_str();
   finetune->add_option("--beta", o.preference.beta, "How soon a preference suffices")
       ->capture_default_str();
-  finetune->add_option("--gap", o.preference.gap, "Of quality, between the sentences of a pair")
+  finetune
+      ->add_option("--gap", o.preference.gap,
+                   "Difference in quality between the sentences of a pair")
       ->capture_default_str();
   for (CLI::App* sub : {pretrain, finetune}) {
     sub->add_option("--keep", o.preference.keep,
-                    "Weight of the likelihood beside preferences and contrasts")
+                    "Weight of the likelihood, compared with preferences and contrasts")
         ->capture_default_str();
     sub->add_option("--tilt", o.preference.tilt,
-                    "Of quality, that makes a sentence e times as likely in a contrast")
+                    "Difference in quality that makes a sentence e times as likely in a contrast")
         ->capture_default_str();
   }
   std::reverse(words.begin(), words.end());  // as CLI11 takes them

@@ -147,9 +147,10 @@ class LanguageRun {
     const TrainOptions& t = options_.train;
     if (t.epochs < 1 || t.batch < 1 || options_.group < 1 || !(t.lr > 0) || options_.round < 0 ||
         options_.checkpoint_every < 1 || options_.validate_most < 1) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        "epochs, batch, group, lr and what comes every so many steps must be "
-                        "greater than 0");
+      return make_error(
+          ErrorCode::kInvalidArgument,
+          "epochs, batch, group, lr, checkpoint-every and validate-most must be greater "
+          "than 0, and validate-every must not be negative");
     }
     const auto share = [](double x) { return x >= 0 && x <= 1; };
     if (!share(options_.hidden) || !share(options_.best) || !share(options_.holdout)) {
