@@ -18,7 +18,7 @@
 namespace tessera::driver {
 
 // What a candidate must promise and have when both models judge: chosen by `tessera lm eval
-// --zero-trials` on the records of hold-out networks (docs/guide/language-model.md).
+// --zero-trials` on the records of hold-out networks (docs/guide/learning.md).
 struct Agreement {
   double margin = 0.05, evidence = -2;
   // Winograd's and transposed convolutions keep their defaults: in networks what is chosen in their
