@@ -127,8 +127,8 @@ std::string without_blocks(const std::string& document) {
   return out;
 }
 
-TEST_P(Document, LinksLeadSomewhere) {
-  const fs::path file = root() / GetParam();
+void expect_links_lead_somewhere(const std::string& document) {
+  const fs::path file = root() / document;
   const std::string text = without_blocks(read_file(file.string()));
   for (std::size_t at = text.find("]("); at != std::string::npos; at = text.find("](", at + 1)) {
     const std::string link = text.substr(at + 2, text.find(')', at) - at - 2);
@@ -136,11 +136,19 @@ TEST_P(Document, LinksLeadSomewhere) {
     const std::size_t hash = link.find('#');
     const std::string name = link.substr(0, hash);
     const fs::path target = name.empty() ? file : file.parent_path() / name;
-    EXPECT_TRUE(fs::exists(target)) << GetParam() << " links to " << link;
+    EXPECT_TRUE(fs::exists(target)) << document << " links to " << link;
     if (hash == std::string::npos || target.extension() != ".md") continue;
     EXPECT_TRUE(anchors(read_file(target.string())).contains(link.substr(hash + 1)))
-        << GetParam() << " links to " << link;
+        << document << " links to " << link;
   }
+}
+
+TEST_P(Document, LinksLeadSomewhere) { expect_links_lead_somewhere(GetParam()); }
+
+TEST(Docs, LinksOfFoldersLeadSomewhere) {
+  const std::vector<std::string> found = folder_documents();
+  EXPECT_GT(found.size(), 30u);
+  for (const std::string& document : found) expect_links_lead_somewhere(document);
 }
 
 INSTANTIATE_TEST_SUITE_P(Docs, Document, ::testing::ValuesIn(documents()),
