@@ -45,7 +45,8 @@ usage: ./do COMMAND [ARGUMENTS]
                   build/wheel/tessera-VERSION-*.whl, the Python package, and its tests in an environment of their own
   walk            a new user's first hour from the package: own model, C, C++, Python, cross, signals, full disk
   lint [--all | --since REVISION]
-                  check the format of the files and clang-tidy 14 on the lines changed since main (or REVISION), or all
+                  check the wording and the length of documents, the format of the files and clang-tidy 14 on the lines
+                  changed since main (or REVISION), or all
   sanitize [--since REVISION] [--budget SECONDS]
                   the tests of every folder under sanitizers; --since: of the folders that changed and of those that
                   include them, as far as the budget allows
@@ -442,6 +443,8 @@ cmd_lint() {
       ;;
     *) usage >&2; exit 2 ;;
   esac
+  say "the wording and the length of documents"
+  tools/lint/documents.py
   say "clang-format"
   xargs -r "$format" --dry-run -Werror <<<"$files"
   # The peers, training and examples need what may not be installed.
