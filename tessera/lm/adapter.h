@@ -38,7 +38,7 @@ class Adapter {
   bool stale_ = false;
 };
 
-// A reader whose chances an adapter changes; who measures what it wrote tells the adapter.
+// A reader whose probabilities an adapter corrects. The caller reports measurements to the adapter.
 class AdaptedReader final : public Reader {
  public:
   AdaptedReader(std::shared_ptr<Reader> reader, std::shared_ptr<Adapter> adapter)
@@ -47,7 +47,7 @@ class AdaptedReader final : public Reader {
   Adapter& adapter() { return *adapter_; }
 
   Result<void> begin(const Subject& subject, int rows, float quality) override;
-  // Sums of chances as those of the reader are.
+  // Log-probabilities, normalised as those of the reader are.
   Result<std::vector<float>> step(std::span<const Step> steps) override;
   Result<void> copy_rows(std::span<const std::int32_t> sources) override {
     return reader_->copy_rows(sources);

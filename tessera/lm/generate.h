@@ -16,7 +16,7 @@ namespace tessera::lm {
 
 struct GenerateOptions {
   float quality = 1;  // that is wished for
-  // Of the chances at every question: below 1 the likely become likelier; 0: the likeliest alone.
+  // Below 1 the likely values of every question become likelier; 0: only the likeliest is taken.
   double temperature = 1;
   // Of the likeliest values as few as reach this chance together; the others are left out.
   double top_p = 1;
@@ -62,7 +62,7 @@ class Generator {
   static Step step_of(const Row& row, std::size_t number);
   Result<void> choose_sketches();
   // Writes `rows` sentences about a sketch to their ends: `pick` says which of a row's legal values
-  // comes next, by their chances. Called for several rows at once.
+  // comes next, by their probabilities. Called for several rows at once.
   using Pick = std::function<std::size_t(std::size_t row, const Step&, std::span<const float>)>;
   static void take(const Step& step, std::span<const float> chances, const Pick& pick, Row* row);
   Result<std::vector<Row>> write_rows(std::int32_t sketch, std::size_t count, const Pick& pick);
@@ -75,12 +75,12 @@ class Generator {
   GenerateOptions options_;
   Scribe scribe_;
   Subject choice_;
-  std::vector<float> sketches_;  // log-chances; empty: not asked yet
+  std::vector<float> sketches_;  // log-probabilities; empty: not asked yet
   std::map<std::int32_t, Subject> subjects_;
   std::size_t begun_ = 0, thrown_away_ = 0;
 };
 
-// Draws an index by log-chances under temperature and top_p.
+// Draws an index by log-probabilities under temperature and top_p.
 std::size_t draw_value(std::span<const float> log_probs, double temperature, double top_p,
                        Rng& rng);
 

@@ -1,5 +1,5 @@
-// What speaks for a good sentence rather than for any: chances at the wished quality, against those
-// at an unknown one.
+// What speaks for a good sentence rather than for any: probabilities at the requested
+// quality, against those at an unknown one.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What a language model is to those who generate: chances of the legal values, question by
+// What a language model offers to generators: probabilities of the legal values, question by
 // question.
 #pragma once
 
@@ -29,8 +29,8 @@ class Reader {
   // Forgets what it read and begins `rows` >= 1 sentences about the subject, which must outlive
   // them, of a wished quality (0 to 1, or kUnknownQuality). The prompt is read once for all rows.
   virtual Result<void> begin(const Subject& subject, int rows, float quality) = 0;
-  // One question for each of some rows, no row twice. Gives the natural logarithms of the chances
-  // of the legal values, those of the first step first: they sum to a chance of 1 for each step.
+  // One question for each of some rows, no row twice. Gives log-probabilities (natural)
+  // of the legal values, those of the first step first: their probabilities sum to 1 for each step.
   virtual Result<std::vector<float>> step(std::span<const Step> steps) = 0;
   // Row i goes on with what row sources[i] has read: one for each row. For beams.
   virtual Result<void> copy_rows(std::span<const std::int32_t> sources) = 0;

@@ -50,7 +50,7 @@ class LanguageModel final : public lm::Reader {
   std::size_t instances() const;  // built so far
   double build_s() const { return code_->build_s; }
 
-  // Where the time of all steps went: words before the network, chances behind it.
+  // Where the time of all steps went: words before the network, probabilities after it.
   struct Times {
     std::size_t steps = 0;
     double words_s = 0, network_s = 0, chances_s = 0;

@@ -48,7 +48,7 @@ struct PolicyOptions {
   int draws = 256;             // sentences that it writes before it proposes, at least
   std::size_t candidates = 0;  // that the space has, where they are few; 0: not known
   double judge =
-      20;  // weight of the cost model's order beside that of the chances of what it wrote
+      20;  // weight of the cost model's order, relative to the language model's probabilities
 };
 
 // Deterministic: the same seed, space, scores and observations give the same proposals.

@@ -83,7 +83,7 @@ class SentenceTrainee final : public TorchTrainee<LanguageTrainee> {
             .quality = on_device(batch.quality, {s, g}, device_)};
   }
 
-  // Logarithms of the chances of all values at each answer [answers of the batch, values]; those
+  // Log-probabilities of all values at each answer [answers of the batch, values]; those
   // that are not legal are far below the others.
   Result<Tensor> value_chances(const Loaded& on, const std::vector<Tensor>& weights) {
     const auto [s, p, g, t, q, n] = on.shape;
@@ -163,8 +163,8 @@ class SentenceTrainee final : public TorchTrainee<LanguageTrainee> {
     const Tensor each = chosen(all, doubled).reshape({s, 2, g, -1});
     const Tensor wished = each.select(1, 0) * there, untold = each.select(1, 1) * there;
     // What should be drawn of each subject's sentences, and what is by the evidence of words. Both
-    // chances learn: were those without a quality only compared with, what raises both alike would
-    // change nothing and never end.
+    // probabilities learn: were those without a quality only compared with, what raises both alike
+    // would change nothing and never end.
     const Tensor& quality = on.quality;
     const Tensor known = (quality >= 0).to(at::kFloat);
     const Tensor absent = (known - 1) * kNever;

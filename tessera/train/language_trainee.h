@@ -1,5 +1,5 @@
-// A language model with its weights on a device: steps of training, and chances of sentences. This
-// header needs no torch.
+// A language model with its weights on a device: training steps, and probabilities of sentences.
+// This header needs no torch.
 #pragma once
 
 #include <memory>
@@ -18,8 +18,8 @@ enum class LanguageLoss : std::uint8_t {
   // logarithms of how much likelier each became since the weights that training began with; and a
   // share of kLikelihood on the better half, without which both may become unlikely.
   kPreference,
-  // Of all sentences about a subject: chances that are told the best quality, over those that are
-  // told none, shall be in the ratio exp(quality / tilt), as if the best were drawn by how good
+  // For all sentences about a subject, their probabilities given the best quality, divided by those
+  // given none, shall be in the ratio exp(quality / tilt), as if the best were drawn by how good
   // they are; beside `keep` times the likelihood of both.
   kContrast,
 };

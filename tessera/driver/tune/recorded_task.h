@@ -45,8 +45,8 @@ class RecordedTask {
   double best_s_ = 0, default_s_ = 0;
 };
 
-// What `reader` says of recorded candidates, by its chances among everything that is legal in the
-// whole space: what a record leaves no choice for still counts. Both must outlive it.
+// The probabilities that `reader` gives to recorded candidates, among everything that is legal in
+// the whole space: decisions that records leave no choice for still count. Both must outlive it.
 std::unique_ptr<lm::Reader> whole_chances(const space::Space& whole, lm::Reader& reader);
 
 // The same of all candidates of task.recorded(), which must not be null, read at once: whoever
