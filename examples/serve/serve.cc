@@ -1,7 +1,7 @@
 // Serving with several sessions: serve MODEL [SESSIONS] [REQUESTS]. Requests wait in a queue; each
 // session has a thread that takes the next one, runs it with one thread of its own, and hands over
-// the result. That gives the most requests a second; for the shortest time of a single request use
-// one session with all threads instead.
+// the result. That gives the most requests per second; for the shortest time of a single request
+// use one session with all threads instead.
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
@@ -111,7 +111,7 @@ int main(int argc, char** argv) try {
   const tsr::Model model = tsr::Model::compile(argv[1], options);
   const double seconds = serve(model, sessions, requests);
   std::cout << requests << " requests, " << sessions << " sessions: " << requests / seconds
-            << " a second\n";
+            << " per second\n";
   return 0;
 } catch (const std::exception& e) {
   std::cerr << "serve: " << e.what() << '\n';

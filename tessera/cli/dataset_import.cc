@@ -63,7 +63,7 @@ int run_import(const ImportArgs& args) {
       done->dropped + done->without_steps + done->loud);
   if (done->without_steps > 0) {
     fmt::print(
-        "{} records of an older version tell no steps, and today's spaces do not have their "
+        "{} records of an older version have no steps, and today's spaces do not have their "
         "candidates\n",
         done->without_steps);
   }

@@ -42,7 +42,7 @@ Result<double> parse_duration(const std::string& text) {
     total += value * unit;
   }
   if (good && total <= kLongestSeconds) return total;
-  return make_error(ErrorCode::kInvalidArgument, "'{}' is no duration; write 90s, 5m or 1h30m",
+  return make_error(ErrorCode::kInvalidArgument, "'{}' is not a duration; write 90s, 5m or 1h30m",
                     text);
 }
 

@@ -89,7 +89,7 @@ int run_note(const EvalArgs& args) {
   for (const driver::NotedData& n : *result) {
     fmt::print("{}: {} timed records of {}; {}\n", n.path, n.examples, counted(n.kinds, "kind"),
                n.exact ? "its tasks are noted"
-                       : "what it has seen cannot be told exactly: its tasks are not noted");
+                       : "which tasks it was trained on is not known exactly: they are not noted");
   }
   return kOk;
 }

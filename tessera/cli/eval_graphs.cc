@@ -67,14 +67,14 @@ Result<double> share_of(const std::vector<std::unique_ptr<model::GraphScorer>>& 
     const double other = scorer->network().share;
     if (share && *share != other) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "networks that learnt from different shares ({} and {}) cannot be judged "
-                        "on what all did not see",
+                        "networks trained on different shares ({} and {}) cannot be judged on what "
+                        "none of them was trained on",
                         *share, other);
     }
     share = other;
   }
   if (share) return *share;
-  return make_error(ErrorCode::kInvalidArgument, "estimates learnt from no share: --unseen");
+  return make_error(ErrorCode::kInvalidArgument, "--unseen: estimates were not trained on a share");
 }
 
 Result<Judged> judge_files(const EvalGraphsArgs& args) {

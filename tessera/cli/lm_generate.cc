@@ -1,4 +1,4 @@
-// tessera lm generate, tessera lm show: what a language model writes, and its chances on the way.
+// tessera lm generate, tessera lm show: what a language model writes, and its probabilities.
 #include <algorithm>
 #include <cmath>
 #include <memory>
@@ -203,17 +203,17 @@ int generate(const LmArgs& args) {
     print_json(all);
   } else {
     if (!profile.is_null()) fmt::print(stderr, "{}\n", profile.dump(1));
-    fmt::print(stderr, "{} candidates, {:.0f} a second; weights {:.0f} ms, code {:.0f} ms\n",
+    fmt::print(stderr, "{} candidates, {:.0f} per second; weights {:.0f} ms, code {:.0f} ms\n",
                made->size(), rate, open->load_s * 1e3, build_s * 1e3);
     if (!options.constrained) {
-      fmt::print(stderr, "{} of {} sentences were no candidates\n", generator.thrown_away(),
+      fmt::print(stderr, "{} of {} sentences were not legal candidates\n", generator.thrown_away(),
                  generator.begun());
     }
   }
   return kOk;
 }
 
-// The likeliest values with their chances, and what was taken.
+// The likeliest values with their probabilities, and what was taken.
 std::string chances_text(std::span<const std::string> labels, std::span<const float> log_probs,
                          std::size_t taken, std::size_t preferred) {
   constexpr std::size_t kShown = 5;

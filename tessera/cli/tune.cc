@@ -224,12 +224,12 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const driver::Tu
     const std::string& model = subject.name;
     if (!deadline.has_room(peers_s(deadline.budget_s))) {
       line.say(fmt::format(
-          "tessera: {} is not timed beside {}: the budget is spent; `tessera bench {} --plan {} "
+          "tessera: {} is not compared with {}: the budget is spent; `tessera bench {} --plan {} "
           "--peers {}` does it",
           model, fmt::join(peers, ", "), model, plan_path(args), fmt::join(peers, ",")));
       continue;
     }
-    line.show(fmt::format("{} beside {}", model, fmt::join(peers, ", ")), true);
+    line.show(fmt::format("{} compared with {}", model, fmt::join(peers, ", ")), true);
     driver::ModelBenchOptions bench;
     bench.load = subject.load;
     schedules->apply_to(&bench.load);

@@ -177,7 +177,7 @@ void print_summary(const TuneSummary& summary) {
   print_graph(r.graph);
   const double searched_s = r.times.search + r.times.waiting;
   if (r.trials > 0 && searched_s > 0)
-    fmt::print("{:.1f} trials a second\n", static_cast<double>(r.trials) / searched_s);
+    fmt::print("{:.1f} trials per second\n", static_cast<double>(r.trials) / searched_s);
   const auto cold = std::count_if(r.tasks.begin(), r.tasks.end(),
                                   [](const driver::TaskReport& t) { return t.cold; });
   if (cold > 0)

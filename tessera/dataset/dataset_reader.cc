@@ -31,7 +31,7 @@ Result<Json> read_manifest(const std::string& folder) {
   TESSERA_TRY(const std::string text, read_file(path));
   Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || json.value("format", Json()) != kFormat) {
-    return io_error(path, "is no manifest of a dataset");
+    return io_error(path, "is not the manifest of a dataset");
   }
   const Json version = json.value("version", Json());
   if (!version.is_number_integer() || version.get<int>() > kVersion) {

@@ -82,7 +82,7 @@ Result<DatasetWriter> DatasetWriter::create(const std::string& folder) {
   const fs::path path = fs::path(folder).lexically_normal();
   const bool exists = fs::exists(path, error);
   if (exists && !fs::exists(path / kManifest, error) && !fs::is_empty(path, error)) {
-    return make_error(ErrorCode::kInvalidArgument, "{}: exists and is no dataset", folder);
+    return make_error(ErrorCode::kInvalidArgument, "{}: exists and is not a dataset", folder);
   }
   auto impl = std::make_unique<Impl>();
   impl->folder = path.has_filename() ? path.string() : path.parent_path().string();

@@ -78,7 +78,7 @@ const std::vector<std::int64_t>& Attrs::integers(const std::string& name) const 
 }
 DType Attrs::dtype(const std::string& name) const {
   const auto t = dtype_from_text(word(name));
-  TESSERA_CHECK(t.has_value(), "attribute {} is no element type: {}", name, word(name));
+  TESSERA_CHECK(t.has_value(), "attribute {} is not an element type: {}", name, word(name));
   return *t;
 }
 

@@ -181,7 +181,7 @@ Result<void> check_fits(const Encoding& encoding, const ConfigGraph& graph) {
   }
   const float* values = graph.configs.as<float>();
   if (!tile && !std::all_of(values, values + graph.configs.size(), names_dimension)) {
-    return bad("{}: layouts have numbers that are no dimension (-1 to {})", graph.name,
+    return bad("{}: layouts have numbers that are not dimensions (-1 to {})", graph.name,
                kLayoutValues - 2);
   }
   return {};

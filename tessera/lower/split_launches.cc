@@ -48,7 +48,7 @@ class Splitter {
                  .thread_vars = fresh.thread_vars,
                  .body = {}};
     const auto name = attrs_.launches.find(outermost.var.get());
-    TESSERA_CHECK(name != attrs_.launches.end(), "loop {} is no launch",
+    TESSERA_CHECK(name != attrs_.launches.end(), "loop {} is not a launch",
                   outermost.var.as<ir::Var>()->name);
     l.name = name->second;
     ir::Stmt s(&outermost);

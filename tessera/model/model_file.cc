@@ -103,7 +103,7 @@ Result<ModelFile> read_model_file(const std::string& path) {
       return damaged(path, "its bytes do not match their digest");
     }
   }
-  if (!text.empty()) return damaged(path, "it goes on after its end");
+  if (!text.empty()) return damaged(path, "there is data after its end");
   return file;
 }
 

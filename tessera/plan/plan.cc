@@ -57,7 +57,7 @@ Result<PlanEntry> entry_of(const std::string& key, const Json& json) {
     return malformed(where + " has no list of steps \"schedule\"");
   }
   for (const Json& line : *lines) {
-    if (!line.is_string()) return malformed(where + " has a step that is no text");
+    if (!line.is_string()) return malformed(where + " has a step that is not text");
     entry.schedule += line.get<std::string>() + "\n";
   }
   return entry;
@@ -98,8 +98,8 @@ std::string to_json(const Plan& plan) {
 
 Result<Plan> plan_from_json(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) return malformed("the text is no JSON");
-  if (!json.is_object()) return malformed("the text is no JSON object");
+  if (json.is_discarded()) return malformed("the text is not JSON");
+  if (!json.is_object()) return malformed("the text is not a JSON object");
   std::string format;
   TESSERA_DO(read(json, "the file", "format", &format));
   if (format != kFormat) return malformed(fmt::format("its format is '{}'", format));

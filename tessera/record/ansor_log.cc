@@ -27,14 +27,14 @@ class Arguments {
     if (!e->get(as_bool)) return as_bool ? 1 : 0;
     // Some writers leave an unknown extent or length as null.
     if (e->is_null()) return 0;
-    if (e->get(out)) error_ = fmt::format("argument {} is no integer", at_);
+    if (e->get(out)) error_ = fmt::format("argument {} is not an integer", at_);
     return out;
   }
 
   std::string word() {
     const dom::element* e = take();
     std::string_view out;
-    if (e != nullptr && e->get(out)) error_ = fmt::format("argument {} is no text", at_);
+    if (e != nullptr && e->get(out)) error_ = fmt::format("argument {} is not text", at_);
     return std::string(out);
   }
 
@@ -45,14 +45,14 @@ class Arguments {
     dom::array array;
     if (e == nullptr) return out;
     if (e->get(array)) {
-      error_ = fmt::format("argument {} is no list", at_);
+      error_ = fmt::format("argument {} is not a list", at_);
       return out;
     }
     out.reserve(array.size());
     for (const dom::element item : array) {
       std::int64_t value = 0;
       if (!item.is_null() && item.get(value)) {
-        error_ = fmt::format("argument {} holds what is no integer", at_);
+        error_ = fmt::format("argument {} holds something that is not an integer", at_);
       }
       out.push_back(static_cast<T>(value));
     }
@@ -103,7 +103,7 @@ Result<Step> read_step(std::string_view tag, Arguments& a) {
 Result<Step> step_of(dom::element json) {
   TESSERA_TRY(const auto parts, list(json, "the step", 1));
   std::string_view tag;
-  if (parts[0].get(tag)) return bad_line("the tag is no text");
+  if (parts[0].get(tag)) return bad_line("the tag is not text");
   Arguments arguments(parts);
   TESSERA_TRY(Step step, read_step(tag, arguments));
   if (const std::string error = arguments.error(); !error.empty()) {

@@ -40,7 +40,7 @@ Result<Knob> knob_of(dom::element json) {
   Knob knob;
   TESSERA_TRY(knob.name, text(parts[0], "the name of a knob"));
   std::string_view kind;
-  if (parts[1].get(kind)) return bad_line("the kind is no text");
+  if (parts[1].get(kind)) return bad_line("the kind is not text");
   const Result<void> read = read_value(kind, parts[2], &knob);
   if (!read.ok()) return read.error().with_context(fmt::format("knob '{}'", knob.name));
   return knob;
@@ -115,7 +115,7 @@ Result<Parts> parts_of(dom::element root) {
 
 Result<Record> parse_autotvm_line(std::string_view line) {
   TESSERA_TRY(const dom::element root, parse_json(line));
-  if (!root.is_object()) return bad_line("is no JSON object");
+  if (!root.is_object()) return bad_line("is not a JSON object");
   TESSERA_TRY(const Parts p, parts_of(root));
   Record r;
   r.format = to_text(LogFormat::kAutotvm);
@@ -177,7 +177,7 @@ Result<LogFormat> detect_format(std::string_view line) {
     if (!root["v"].get(version)) return LogFormat::kAnsor;
     if (!root["v"].get(value) && value.is_number()) return LogFormat::kAutotvm;
   }
-  return bad_line("is no record of Tessera, Ansor or AutoTVM");
+  return bad_line("is not a record of Tessera, Ansor or AutoTVM");
 }
 
 }  // namespace tessera::record

@@ -20,7 +20,7 @@ inline Result<dom::element> parse_json(std::string_view text) {
   thread_local dom::parser parser;
   dom::element element;
   const simdjson::error_code error = parser.parse(text.data(), text.size()).get(element);
-  if (error) return bad_line(fmt::format("is no JSON: {}", simdjson::error_message(error)));
+  if (error) return bad_line(fmt::format("is not JSON: {}", simdjson::error_message(error)));
   return element;
 }
 
@@ -35,7 +35,7 @@ inline std::vector<dom::element> elements_of(dom::array array) {
 inline Result<std::vector<dom::element>> list(dom::element value, const char* what,
                                               std::size_t least) {
   dom::array array;
-  if (value.get(array)) return bad_line(fmt::format("{} is no list", what));
+  if (value.get(array)) return bad_line(fmt::format("{} is not a list", what));
   std::vector<dom::element> out = elements_of(array);
   if (out.size() < least) {
     return bad_line(fmt::format("{} has {} elements, needs {}", what, out.size(), least));
@@ -45,19 +45,19 @@ inline Result<std::vector<dom::element>> list(dom::element value, const char* wh
 
 inline Result<double> number(dom::element value, const char* what) {
   double out = 0;
-  if (value.get(out)) return bad_line(fmt::format("{} is no number", what));
+  if (value.get(out)) return bad_line(fmt::format("{} is not a number", what));
   return out;
 }
 
 inline Result<std::int64_t> integer(dom::element value, const char* what) {
   std::int64_t out = 0;
-  if (value.get(out)) return bad_line(fmt::format("{} is no integer", what));
+  if (value.get(out)) return bad_line(fmt::format("{} is not an integer", what));
   return out;
 }
 
 inline Result<std::string> text(dom::element value, const char* what) {
   std::string_view out;
-  if (value.get(out)) return bad_line(fmt::format("{} is no text", what));
+  if (value.get(out)) return bad_line(fmt::format("{} is not text", what));
   return std::string(out);
 }
 

@@ -98,7 +98,7 @@ std::string to_json_line(const Row& row) {
 
 Result<Row> row_from_json_line(std::string_view line) {
   const Json json = Json::parse(line, nullptr, false);
-  if (!json.is_object()) return make_error(ErrorCode::kInvalidArgument, "is no JSON object");
+  if (!json.is_object()) return make_error(ErrorCode::kInvalidArgument, "is not a JSON object");
   const auto kind = json.find("kind");
   if (kind != json.end() && *kind == kKinds[0]) return row_of<SessionRow>(json);
   if (kind != json.end() && *kind == kKinds[1]) return row_of<TaskRow>(json);

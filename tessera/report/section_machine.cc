@@ -70,7 +70,7 @@ void add_machine(const Report& report, const std::optional<Ceilings>& ceilings, 
   }
   page->paragraph(
       "The spread is the middle half of the samples of a trial, relative to their median. A fixed "
-      "kernel is timed beside the trials; where it slows down, the whole machine did, and times "
+      "kernel is timed between the trials; where it slows down, the whole machine did, and times "
       "are corrected by it:");
   if (n.calibration.size() < 2) return;
   plot::Series series{.name = ""};

@@ -66,7 +66,8 @@ Result<Summary> summary_from_json(std::string_view text) {
   try {
     const Json json = Json::parse(text);
     if (!json.is_object()) {
-      return make_error(ErrorCode::kInvalidArgument, "the summary of a session is no JSON object");
+      return make_error(ErrorCode::kInvalidArgument,
+                        "the summary of a session is not a JSON object");
     }
     Summary out;
     summary_members(out, Reader{json});

@@ -295,7 +295,7 @@ class Tiler {
         [&](std::int64_t value) -> const char* {
           const ContractionTiling p = with_unroll(value);
           if (static_cast<int>(product_.reduce.back()) == p.block_axis && p.block % p.unroll != 0)
-            return "blocks of the reduction are no whole number of unrolled steps";
+            return "blocks of the reduction are not a whole number of unrolled steps";
           return refuse_code(p, body_without_next(p), Known::kNothing);
         });
     tiling_ = with_unroll(unroll);

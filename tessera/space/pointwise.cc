@@ -79,7 +79,7 @@ std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent,
       },
       [&](std::int64_t n) {
         const bool fits = n <= preferred || s.nodes * n <= limits::kNodesOfVectors;
-        return fits ? nullptr : "too long an expression for so many vectors";
+        return fits ? nullptr : "too long an expression for this many vectors";
       });
 }
 

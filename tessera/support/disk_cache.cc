@@ -102,7 +102,7 @@ Result<void> own_folder(const DiskCache& cache, const std::string& path) {
   }
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
-    return make_error(ErrorCode::kIo, "cannot make {}: it is no folder", path);
+    return make_error(ErrorCode::kIo, "cannot make {}: it is not a folder", path);
   }
   const std::string why = distrusted(info);
   if (why.empty()) return {};

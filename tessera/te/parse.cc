@@ -104,7 +104,8 @@ class Typer {
     const DType t = want.value_or(fractional ? DType::kF32 : DType::kI64);
     if (!n.token.suffix.empty()) return fail_at(n.token, "number with a suffix");
     if (fractional != is_float(t) || t == DType::kBool) {
-      return fail_at(n.token, fmt::format("'{}' is no constant of {}", n.token.text, to_text(t)));
+      return fail_at(n.token,
+                     fmt::format("'{}' is not a constant of {}", n.token.text, to_text(t)));
     }
     return ir::constant_of(n.token, t, n.negative);
   }
@@ -116,7 +117,8 @@ class Typer {
     if (text == "true" || text == "false") return ir::IntImm::make(DType::kBool, text == "true");
     if (!is_constant_word(text)) return fail_at(n.token, fmt::format("no axis '{}'", text));
     const DType t = want.value_or(DType::kF32);
-    if (!is_float(t)) return fail_at(n.token, fmt::format("'{}' is no {}", text, to_text(t)));
+    if (!is_float(t))
+      return fail_at(n.token, fmt::format("'{}' is not of type {}", text, to_text(t)));
     const double value = text == "inf" ? std::numeric_limits<double>::infinity()
                                        : std::numeric_limits<double>::quiet_NaN();
     return ir::FloatImm::make(t, n.negative ? -value : value);

@@ -78,7 +78,7 @@ Result<Checkpoint> load_checkpoint(const std::string& folder, const RunIdentity&
     return it == file.metadata.end() ? std::string() : it->second;
   };
   if (text("format") != kFormat) {
-    return make_error(ErrorCode::kInvalidArgument, "{} is no checkpoint of this version",
+    return make_error(ErrorCode::kInvalidArgument, "{} is not a checkpoint of this version",
                       file_of(folder));
   }
   if (const std::string other = differences(file.metadata, run); !other.empty()) {

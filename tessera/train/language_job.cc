@@ -95,7 +95,7 @@ std::optional<int> parse(std::vector<std::string> words, LanguageFlags& f) {
   finetune
       ->add_option("--recipe", f.recipe,
                    "best: the best sentences of each task; all: every sentence with its quality; "
-                   "preference: pairs of which one is better; contrast: quality tells the best "
+                   "preference: pairs of which one is better; contrast: quality separates the best "
                    "from the common")
       ->capture_default_str();
   finetune->add_option("--best", o.best, "Quality from which on sentences are the best")

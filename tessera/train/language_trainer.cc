@@ -36,7 +36,7 @@ class Scorer {
       : sentences_(sentences), gap_(gap), preferred_(preferred_column()) {}
 
   // `good`: only those of high quality count, where it is known; pairs always do. `common`: the
-  // chances that sentences have without a quality; null: none was told.
+  // probabilities that sentences have without a quality; null: none were computed.
   void add(const LanguageStep& step, const LanguageBatch& batch, const Chances& chances, bool good,
            const Chances* common) {
     const std::int64_t g = batch.shape.sentences, t = batch.shape.answers;

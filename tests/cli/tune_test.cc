@@ -484,7 +484,7 @@ TEST(Tune, SimulationComparesPoliciesOnWhatWasRecorded) {
   EXPECT_EQ(Json::parse(variants.out)["curves"][0]["policy"], "annealing+diversity=1 rank");
   const Finished refused = compare("annealing+colour=red");
   EXPECT_EQ(refused.code, 2);
-  EXPECT_NE(refused.err.find("'colour=red' is no option of a policy"), std::string::npos)
+  EXPECT_NE(refused.err.find("'colour=red' is not an option of a policy"), std::string::npos)
       << refused.err;
 }
 

@@ -149,7 +149,7 @@ TEST(CollectPlans, SaysWhatStandsInTheWay) {
   const auto bad = collect_plans(options, {});
   ASSERT_FALSE(bad.ok());
   EXPECT_EQ(bad.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(bad.error().message.find("line 1 is no plan"), std::string::npos);
+  EXPECT_NE(bad.error().message.find("line 1 is not a plan"), std::string::npos);
   std::ofstream(folder.path + "/file") << "x";
   options.folder = folder.path + "/file";
   EXPECT_EQ(collect_plans(options, {}).error().code, ErrorCode::kIo);

@@ -190,7 +190,7 @@ TEST_F(Collect, NumbersThatMakeNoSenseAreRefused) {
   };
   refuses("shard 0 of 0", [](CollectOptions& o) { o.shards = 0; });
   refuses("shard 2 of 2", [](CollectOptions& o) { o.shard = o.shards = 2; });
-  refuses("-1 candidates a task", [](CollectOptions& o) { o.per_task = -1; });
+  refuses("-1 candidates per task", [](CollectOptions& o) { o.per_task = -1; });
   refuses("rounds of 0", [](CollectOptions& o) { o.round = 0; });
   refuses("share of 1.5", [](CollectOptions& o) { o.uniform_share = 1.5; });
   refuses("share of nan", [](CollectOptions& o) { o.uniform_share = std::nan(""); });

@@ -242,8 +242,8 @@ TEST_F(Eval, SaysWhatWasSeenInTraining) {
     const EvalResult r = evaluated(silent);
     EXPECT_FALSE(r.models[0].seen.has_value());
     EXPECT_EQ(seen_in_training(r),
-              "mlp listmle: its notes do not tell which tasks it learnt from; the test records may "
-              "be of some\n");
+              "mlp listmle: its notes do not list the tasks that it was trained on; the test "
+              "records may be of some\n");
   }
 }
 

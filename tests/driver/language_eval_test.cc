@@ -445,8 +445,9 @@ TEST_F(LanguageEvaluation, ZeroTrialsAreStudiedByWhatTheRecordsTell) {
   zero.cost_model = dataset::test_folder("judge") + ".safetensors";
   ASSERT_TRUE(nn::save_network(judge, zero.cost_model).ok());
   zero.validation = true;
-  EXPECT_NE(study_zero_trials(zero).error().message.find("do not tell which tasks it learnt from"),
-            std::string::npos);
+  EXPECT_NE(
+      study_zero_trials(zero).error().message.find("do not list the tasks that it was trained on"),
+      std::string::npos);
   const std::vector<std::string> keys = data_.tasks_of(options_.networks).value();
   const std::set<std::string> all(keys.begin(), keys.end());
   nn::note_tasks({}, all, &judge.notes);

@@ -81,13 +81,13 @@ TEST_F(NoteData, NotesTasksWhereTheSplitCanBeDrawnAgain) {
 }
 
 TEST_F(NoteData, RefusesWhatSaysNothing) {
-  EXPECT_NE(note({}).error().message.find("do not tell how its data was split"), std::string::npos);
+  EXPECT_NE(note({}).error().message.find("do not say how its data was split"), std::string::npos);
   EXPECT_FALSE(note({{"split", "by-eye"}}).ok());
   EXPECT_FALSE(note({{"split", "by-network"}, {"holdout", "nobody"}}).ok());
   options_.machine = "x86_64";
   EXPECT_NE(note({{"split", "by-network"}, {"holdout", "resnet50"}})
                 .error()
-                .message.find("learnt from nothing"),
+                .message.find("was trained on nothing"),
             std::string::npos);
 }
 

@@ -144,12 +144,12 @@ std::string with_length(const std::string& text) {
 
 TEST(PeerProgram, RefusesWhatIsNoJob) {
   using testing::HasSubstr;
-  EXPECT_THAT(answer_to(""), HasSubstr("no socket with a job"));
+  EXPECT_THAT(answer_to(""), HasSubstr("not a socket with a job"));
   EXPECT_THAT(answer_to("eight eight eight"), HasSubstr("not a job for a peer"));
   EXPECT_THAT(answer_to(with_length("{\"peer\": 1}")), HasSubstr("not a job for a peer"));
   EXPECT_THAT(answer_to(with_length(R"({"peer": "none", "spec": "", "threads": 1,)"
                                     R"( "inputs": [[4]], "output": [4]})")),
-              HasSubstr("no socket with a job"));
+              HasSubstr("not a socket with a job"));
 }
 
 TEST(PeerProgram, SaysWhatThePeerSays) {

@@ -37,7 +37,8 @@ TEST(Bitcast, KnownPatterns) {
 
 TEST(Bitcast, RefusesOtherSizesAndBool) {
   const HostTensor x(DType::kF32, {2});
-  EXPECT_THAT(refusal("bitcast", to(DType::kI64), {x}), HasSubstr("the bits of f32 are no i64"));
+  EXPECT_THAT(refusal("bitcast", to(DType::kI64), {x}),
+              HasSubstr("the bits of f32 cannot be read as i64"));
   EXPECT_NE(refusal("bitcast", to(DType::kBool), {HostTensor(DType::kU8, {1})}), "");
 }
 

@@ -130,7 +130,7 @@ TEST(NetworkInputs, RefusesWhatDoesNotFit) {
   EXPECT_NE(check_fits(encoding, tile_graph(3, 1)).error().message.find("a tile set"),
             std::string::npos);
   g.configs.as<float>()[0] = 7;
-  EXPECT_NE(check_fits(encoding, g).error().message.find("no dimension"), std::string::npos);
+  EXPECT_NE(check_fits(encoding, g).error().message.find("not dimensions"), std::string::npos);
   g.node_feat = HostTensor(DType::kF32, {6, 9});
   EXPECT_NE(check_fits(encoding, g).error().message.find("nodes of 9"), std::string::npos);
   EXPECT_FALSE(fit_encoding({}).ok());

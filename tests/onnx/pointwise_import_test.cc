@@ -213,9 +213,10 @@ TEST(PointwiseImport, BitCastKeepsTheBits) {
   const auto back = cast(tensor(DType::kI8, {2}, {0, 1}), 9);  // bool
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(values_of(back->at(0)), (std::vector<double>{0, 1}));
-  EXPECT_NE(
-      cast(tensor(DType::kF32, {1}, {1}), 7).error().message.find("the bits of f32 are no i64"),
-      std::string::npos);
+  EXPECT_NE(cast(tensor(DType::kF32, {1}, {1}), 7)
+                .error()
+                .message.find("the bits of f32 cannot be read as i64"),
+            std::string::npos);
 }
 
 TEST(PointwiseImport, SwiGluGatesByASwish) {

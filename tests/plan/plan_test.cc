@@ -88,7 +88,7 @@ TEST_F(PlanFile, ErrorsNameTheFile) {
   std::ofstream(path("p.json")) << "{";
   const Result<Plan> plan = load_plan(path("p.json"));
   ASSERT_FALSE(plan.ok());
-  EXPECT_EQ(plan.error().message, path("p.json") + ": not a plan: the text is no JSON");
+  EXPECT_EQ(plan.error().message, path("p.json") + ": not a plan: the text is not JSON");
 }
 
 TEST(Plan, MalformedTextsAreRefusedWithTheReason) {
@@ -99,8 +99,8 @@ TEST(Plan, MalformedTextsAreRefusedWithTheReason) {
     return text.replace(at, from.size(), to);
   };
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"", "no JSON"},
-      {"[]", "no JSON object"},
+      {"", "not JSON"},
+      {"[]", "not a JSON object"},
       {"{}", "has no \"format\""},
       {with("tessera plan", "recipe"), "its format is 'recipe'"},
       {with("\"version\": 2", "\"version\": 3"), "version 3"},
@@ -109,7 +109,7 @@ TEST(Plan, MalformedTextsAreRefusedWithTheReason) {
       {with("\"direct\"", "7"), "decision 'conv a' is 7"},
       {with("\"aa\": {", "\"zz\": 1, \"aa\": {"), "task zz is not an object"},
       {with("\"schedule\": []", "\"schedule\": \"x\""), "task aa has no list of steps"},
-      {with("\"split C i 4\"", "4"), "task bb has a step that is no text"},
+      {with("\"split C i 4\"", "4"), "task bb has a step that is not text"},
       {with("\"name\": \"dense\",", ""), "task bb has no \"name\""},
       {with("\"tasks\"", "\"Tasks\""), "\"tasks\" is not an object"},
   };

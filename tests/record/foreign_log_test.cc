@@ -89,24 +89,25 @@ TEST(AnsorLog, CodesAreOutcomesAndComeBack) {
 
 TEST(AnsorLog, RefusesWithTheReason) {
   const std::pair<std::string, std::string> cases[] = {
-      {"{", "no JSON"},
+      {"{", "not JSON"},
       {"[1]", "has no \"i\""},
       {R"({"i": [], "r": [[1], 0, 1, 1], "v": "v0.6"})", "the input has 0 elements"},
       {R"({"i": [["k"], [[], []]], "r": [[1], 0, 1, 1], "v": "v0.6"})", "the task has 1"},
-      {R"({"i": [["k", 3], [[], []]], "r": [[1], 0, 1, 1], "v": "v0.6"})", "the target is no text"},
+      {R"({"i": [["k", 3], [[], []]], "r": [[1], 0, 1, 1], "v": "v0.6"})",
+       "the target is not text"},
       {R"({"i": [["k", "t"], [[], []]], "r": [[1], 0], "v": "v0.6"})", "the result has 2"},
       {R"({"i": [["k", "t"], [[], []]], "r": [["x"], 0, 1, 1], "v": "v0.6"})",
-       "a cost is no number"},
+       "a cost is not a number"},
       {R"({"i": [["k", "t"], [[], []]], "r": [[], 0, 1, 1], "v": "v0.6"})", "has no costs"},
       {R"({"i": [["k", "t"], [[], []]], "r": [[1], 0, 1, 1]})", "has no version"},
       {ansor_line("", R"([["SP",2,0,128,[4],1],["XX",1]])"), "step 1: unknown tag 'XX'"},
       {ansor_line("", R"([["SP",2,0,128]])"), "step 0: SP has too few arguments"},
       {ansor_line("", R"([["CI",2,3]])"), "CI has too many arguments"},
-      {ansor_line("", R"([["CI","x"]])"), "CI argument 1 is no integer"},
-      {ansor_line("", R"([["FU",1,2]])"), "FU argument 2 is no list"},
-      {ansor_line("", R"([["PR",1,2,3]])"), "PR argument 3 is no text"},
+      {ansor_line("", R"([["CI","x"]])"), "CI argument 1 is not an integer"},
+      {ansor_line("", R"([["FU",1,2]])"), "FU argument 2 is not a list"},
+      {ansor_line("", R"([["PR",1,2,3]])"), "PR argument 3 is not text"},
       {ansor_line("", R"([["AN",1,2,12]])"), "AN has the annotation 12"},
-      {ansor_line("", "3"), "the list of steps is no list"},
+      {ansor_line("", "3"), "the list of steps is not a list"},
   };
   for (const auto& [line, reason] : cases) {
     const Result<Record> r = parse_ansor_line(line);
@@ -173,16 +174,16 @@ TEST(AutotvmLog, RefusesWithTheReason) {
     return autotvm_line(R"({"index": 1, "entity": )" + entity + "}");
   };
   const std::pair<std::string, std::string> cases[] = {
-      {"7", "no JSON object"},
+      {"7", "not a JSON object"},
       {"{}", "has no \"input\""},
       {R"({"input": ["t"]})", "the input has 1 elements"},
       {R"({"input": ["t", "n", [], {}]})", "has no \"config\""},
       {autotvm_line("{}"), "the config has no index"},
       {autotvm_line(R"({"index": 1})"), "the config has no entity"},
-      {config("3"), "the entity of the config is no list"},
+      {config("3"), "the entity of the config is not a list"},
       {config(R"([["a", "sp"]])"), "the knob has 2 elements"},
       {config(R"([["a", "xx", [1]]])"), "knob 'a': unknown kind 'xx'"},
-      {config(R"([["a", "sp", ["x"]]])"), "knob 'a': a size is no integer"},
+      {config(R"([["a", "sp", ["x"]]])"), "knob 'a': a size is not an integer"},
       {autotvm_line(kConfig, "[]"), "the result has 0 elements"},
   };
   for (const auto& [line, reason] : cases) {
@@ -248,7 +249,8 @@ TEST_F(LogFile, ErrorsNameFileAndLine) {
   const auto ignore = [](Record&) -> Result<void> { return {}; };
   const Result<ForeignLog> log = read_foreign_log(path("a.json"), ignore);
   ASSERT_FALSE(log.ok());
-  EXPECT_EQ(log.error().message.find(path("a.json") + ":3: is no JSON"), 0u) << log.error().message;
+  EXPECT_EQ(log.error().message.find(path("a.json") + ":3: is not JSON"), 0u)
+      << log.error().message;
   const Result<ForeignLog> absent = read_foreign_log(path("absent"), ignore);
   EXPECT_EQ(absent.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(read_foreign_log(path(""), ignore).error().message.find("is a folder"),

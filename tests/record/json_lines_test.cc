@@ -112,8 +112,8 @@ TEST_F(JsonLines, BadLinesAreNamed) {
       {R"({"kind": "record", "samples_s": [1, null]})", "\"samples_s\" cannot be"},
       {R"({"kind": "record", "color": 1})", "members that this version does not know"},
       {R"({"kind": "bird"})", "not one of session, task, record"},
-      {R"({"kind")", "is no JSON"},
-      {"[1]", "is no record of Tessera, Ansor or AutoTVM"},
+      {R"({"kind")", "is not JSON"},
+      {"[1]", "is not a record of Tessera, Ansor or AutoTVM"},
   };
   Result<Database> database = Database::open(path("a.db"));
   for (const auto& [line, reason] : cases) {

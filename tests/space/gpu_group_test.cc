@@ -82,7 +82,7 @@ TEST(GpuGroup, TilesFitTheDevice) {
   const GroupTile cut = choose_group_tile(h200(), deep);
   EXPECT_GT(cut.parts, 1);
   EXPECT_GE(128 * 768 / (cut.rows() * cut.all_columns()) * cut.parts, h200().cores / 2);
-  EXPECT_EQ(refused({.parts = 5}, deep), "parts of the sum are no whole steps");
+  EXPECT_EQ(refused({.parts = 5}, deep), "parts of the sum are not whole steps");
 }
 
 }  // namespace

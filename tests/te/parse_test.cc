@@ -91,7 +91,7 @@ TEST(Parse, NamesWhatIsWrong) {
   EXPECT_EQ(message(stage("a[q, 0]")), "line 5, column 14: no axis 'q'");
   EXPECT_NE(message(stage("a[i]")).find("load of a"), std::string::npos);
   EXPECT_NE(message(stage("a[i, 0] + n[i]")).find("f32 + i32"), std::string::npos);
-  EXPECT_EQ(message(stage("a[i, 0] + 1")), "line 5, column 22: '1' is no constant of f32");
+  EXPECT_EQ(message(stage("a[i, 0] + 1")), "line 5, column 22: '1' is not a constant of f32");
   EXPECT_EQ(message(stage("sine(a[i, 0])")), "line 5, column 12: no function 'sine'");
   EXPECT_NE(message(stage("max(a[i, 0])")).find("wrong number"), std::string::npos);
   EXPECT_NE(message("dag d\n input a: f32[99999999999, 99999999999]\n").find("line 2"),

@@ -31,8 +31,9 @@ Result<Job> read_job(const std::string& text) {
 
 Result<void> receive(int socket, void* data, std::size_t bytes) {
   if (receive_bytes(socket, data, bytes, kForeverS) == Transfer::kAll) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    "standard input is no socket with a job: `tessera bench --peers` starts this");
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      "standard input is not a socket with a job: `tessera bench --peers` starts this");
 }
 
 }  // namespace

@@ -126,7 +126,7 @@ Result<Samplers> make_samplers(const SampleScope& scope) {
 
 Result<void> check_numbers(std::int64_t per_task, double uniform_share, int threads) {
   if (per_task < 1) {
-    return make_error(ErrorCode::kInvalidArgument, "{} candidates a task: at least 1", per_task);
+    return make_error(ErrorCode::kInvalidArgument, "{} candidates per task: at least 1", per_task);
   }
   if (!(uniform_share >= 0 && uniform_share <= 1)) {
     return make_error(ErrorCode::kInvalidArgument,

@@ -84,7 +84,7 @@ Result<std::vector<Line>> read_lines(const std::string& path) {
       }
       out.push_back(std::move(l));
     } catch (const nlohmann::json::exception&) {
-      return make_error(ErrorCode::kInvalidArgument, "{}: line {} is no plan", path,
+      return make_error(ErrorCode::kInvalidArgument, "{}: line {} is not a plan", path,
                         out.size() + 1);
     }
   }

@@ -356,7 +356,8 @@ std::string seen_in_training(const EvalResult& result) {
     const std::string name = m.loss == "-" ? m.name : m.name + " " + m.loss;
     if (!m.seen && !m.network.empty()) {
       out += fmt::format(
-          "{}: its notes do not tell which tasks it learnt from; the test records may be of some\n",
+          "{}: its notes do not list the tasks that it was trained on; the test records may be of "
+          "some\n",
           name);
     }
     if (m.seen.value_or(0) == 0) continue;

@@ -92,10 +92,11 @@ class ZeroTrialStudy {
       TESSERA_TRY(const nn::TrainedNetwork network, nn::load_network(path));
       std::optional<nn::TrainingTasks> tasks = nn::training_tasks(network.notes);
       if (!tasks) {
-        return make_error(ErrorCode::kInvalidArgument,
-                          "{}: its notes do not tell which tasks it learnt from and which "
-                          "validated it",
-                          path);
+        return make_error(
+            ErrorCode::kInvalidArgument,
+            "{}: its notes do not list the tasks that it was trained on and those that "
+            "validated it",
+            path);
       }
       out.push_back(std::move(*tasks));
     }

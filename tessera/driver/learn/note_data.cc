@@ -29,7 +29,7 @@ class DataNotes {
     for (const auto& [kind, count] : kinds) out.examples += count;
     out.kinds = kinds.size();
     if (kinds.empty()) {
-      return make_error(ErrorCode::kInvalidArgument, "{}: learnt from nothing in {}", path,
+      return make_error(ErrorCode::kInvalidArgument, "{}: was trained on nothing in {}", path,
                         o_.data);
     }
     nn::note_kinds(kinds, &network.notes);
@@ -54,7 +54,7 @@ class DataNotes {
         dataset::split_kind_from_text(trainings.empty() ? "" : trainings.front().kind);
     if (!kind) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "{}: its notes do not tell how its data was split", path);
+                        "{}: its notes do not say how its data was split", path);
     }
     std::vector<Drawn> out;
     for (const bool by_reduction : {false, true}) {

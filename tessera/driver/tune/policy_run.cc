@@ -71,7 +71,7 @@ Result<void> set_option(const std::string& text, const target::Target& target, P
   if (name == "diversity" && read_number(value, &v->policy_options.diversity)) return {};
   return make_error(
       ErrorCode::kInvalidArgument,
-      "'{}' is no option of a policy; there are diversity=NUMBER, draws=NUMBER, "
+      "'{}' is not an option of a policy; there are diversity=NUMBER, draws=NUMBER, "
       "guidance=NUMBER, judge=NUMBER, "
       "acquisition=mean|ei|ucb, features=statement|loop|curve|decisions, "
       "pretrained=none|shipped|FILE, model=none, language=shipped|FILE, adapt and opaque",

@@ -140,7 +140,7 @@ class RecalledChances final : public lm::Reader {
         const auto first = told.begin() + static_cast<std::ptrdiff_t>(out.size());
         nodes_[at].chances.assign(first, first + static_cast<std::ptrdiff_t>(s.legal.size()));
       }
-      TESSERA_CHECK(nodes_[at].chances.size() == s.legal.size(), "a question nobody was asked");
+      TESSERA_CHECK(nodes_[at].chances.size() == s.legal.size(), "a question was not answered");
       out.insert(out.end(), nodes_[at].chances.begin(), nodes_[at].chances.end());
     }
     return out;

@@ -188,7 +188,7 @@ void TuneSearches::update(bool wait) {
   if (wait) learner_->wait();
   const std::string error = learner_->state().last_error;
   if (!error.empty() && !std::exchange(noted_error_, true))
-    note_(error + "; the search goes on without what the cost model cannot tell");
+    note_(error + "; the search continues without these predictions of the cost model");
 }
 
 double TuneSearches::end() {

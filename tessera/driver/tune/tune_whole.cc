@@ -244,7 +244,7 @@ Result<bool> WholeModels::check_untuned(std::size_t subject, SubjectReport* repo
   report->untuned_checked = error <= 1;
   if (error <= 1) return true;
   if (agree_but_for_no_numbers(plain->graph, *got, *want)) {
-    session_.note(fmt::format("{}: outputs that are no numbers are not checked", s.name));
+    session_.note(fmt::format("{}: outputs that are NaN are not checked", s.name));
     return true;
   }
   session_.note(fmt::format("{}: without tuning, the outputs {}", s.name, difference(error)));

@@ -290,8 +290,8 @@ Result<Types> infer_bitcast(const NodeView& node) {
   TESSERA_DO(check_operands(node, 1));
   const DType from = node.dtype(0), to = node.attrs.dtype("to");
   if (size_bytes(from) != size_bytes(to) || from == DType::kBool || to == DType::kBool) {
-    return make_error(ErrorCode::kInvalidArgument, "the bits of {} are no {}", to_text(from),
-                      to_text(to));
+    return make_error(ErrorCode::kInvalidArgument, "the bits of {} cannot be read as {}",
+                      to_text(from), to_text(to));
   }
   return broadcast_output(node, to);
 }

@@ -430,7 +430,7 @@ class GpuContraction {
 
   void choose_turn(const GpuTile& preferred) {
     const char* why =
-        tile_.rows % kGpuRowLanes == 0 ? nullptr : "rows of a thread that are no whole vectors";
+        tile_.rows % kGpuRowLanes == 0 ? nullptr : "rows of a thread that are not whole vectors";
     if (context_.chooser.flag(name(), "turn_a", DecisionKind::kCache,
                               !why && preferred.row_lanes > 1,
                               [&](std::int64_t v) { return v == 1 ? why : nullptr; })) {

@@ -54,7 +54,7 @@ const char* refuse_group_tile(const target::Target& target, const TensorProblem&
   if (t.column_groups > 1 && t.columns % 64 != 0) return "groups do not begin with a row of copies";
   if (const char* reason = refuse_gpu_block(target, block_of(p, t), kMaxThreads)) return reason;
   if (t.parts > 1 && (p.reduce % (t.parts * kSteps) != 0 || p.reduce / t.parts < 2 * kSteps))
-    return "parts of the sum are no whole steps";
+    return "parts of the sum are not whole steps";
   return nullptr;
 }
 

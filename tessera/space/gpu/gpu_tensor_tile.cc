@@ -73,7 +73,7 @@ const char* refuse_tensor_tile(const target::Target& target, const TensorProblem
   // Parts must be of equal length and made of whole steps.
   if (t.parts > 1 &&
       (p.reduce % (t.parts * t.steps) != 0 || p.reduce / t.parts * p.taps < 2 * t.steps))
-    return "parts of the sum are no whole steps";
+    return "parts of the sum are not whole steps";
   if (t.whole_windows && p.taps == 1) return "windows of one element";
   if (t.whole_windows && p.row_reach + p.outer_reach == 0) return "windows share nothing";
   return nullptr;

@@ -100,7 +100,8 @@ const char* TilePart::refuse_axis(Choice choice, std::size_t axis, std::int32_t 
 }
 
 const char* TilePart::refuse_unroll(Choice choice) const {
-  if (!unrolled(choice).ok()) return "so many steps cannot be unrolled in blocks of the reduction";
+  if (!unrolled(choice).ok())
+    return "this many steps cannot be unrolled in blocks of the reduction";
   std::int64_t copies = 1;
   for (std::size_t i = 0; i < axes_.size(); ++i) copies *= best_copies(facts(choice, i));
   return refuse_code(choice, with_conditions(copies));
