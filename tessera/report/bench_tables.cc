@@ -244,22 +244,20 @@ std::vector<std::string> peer_names(const std::vector<Row>& rows) {
 
 std::string page_table(const Table& table) {
   const std::vector<std::string> peers = peer_names(table.rows);
-  std::string text = "| network | Tessera |";
-  for (const std::string& name : peers) text += fmt::format(" {} |", name);
-  text += " same precision | as they come |\n|---|---:|";
+  std::string text = "|network|Tessera|";
+  for (const std::string& name : peers) text += fmt::format("{}|", name);
+  text += "same precision|as they come|\n|---|---:|";
   for (std::size_t i = 0; i < peers.size(); ++i) text += "---:|";
   text += "---:|---:|\n";
   for (const Row& row : table.rows) {
-    text +=
-        fmt::format("| {} | {}{} |", plain_name(row.name), with_range(ours(row), row.runs.size()),
-                    row.disturbed ? " (disturbed)" : "");
-    for (const std::string& name : peers) text += fmt::format(" {} |", peer_cell(row, name));
-    text += fmt::format(" {} | {} |\n", best_cell(row, false), best_cell(row, true));
+    text += fmt::format("|{}|{}{}|", plain_name(row.name), with_range(ours(row), row.runs.size()),
+                        row.disturbed ? " (disturbed)" : "");
+    for (const std::string& name : peers) text += fmt::format("{}|", peer_cell(row, name));
+    text += fmt::format("{}|{}|\n", best_cell(row, false), best_cell(row, true));
   }
-  text += "| geometric mean | |";
-  for (std::size_t i = 0; i < peers.size(); ++i) text += " |";
-  return text +
-         fmt::format(" {} | {} |\n", mean_cell(table.rows, false), mean_cell(table.rows, true));
+  text += "|geometric mean||";
+  for (std::size_t i = 0; i < peers.size(); ++i) text += "|";
+  return text + fmt::format("{}|{}|\n", mean_cell(table.rows, false), mean_cell(table.rows, true));
 }
 
 std::string peer_versions(const Table& table) {
@@ -352,26 +350,26 @@ std::string summary_rows(const std::vector<const Table*>& chosen) {
   }
   std::string text;
   for (const std::string& name : names) {
-    text += fmt::format("| {} |", plain_name(name));
+    text += fmt::format("|{}|", plain_name(name));
     for (const Table* t : chosen) {
       const auto row = std::find_if(t->rows.begin(), t->rows.end(),
                                     [&](const Row& r) { return r.name == name; });
       if (row == t->rows.end()) {
-        text += " | | |";
+        text += "|||";
         continue;
       }
       const auto middle = [&](bool any) {
         std::vector<double> ratios = best_ratios(*row, any);
         return ratios.empty() ? "" : fmt::format("{:.2f}", spread(std::move(ratios)).middle);
       };
-      text += fmt::format(" {}{} | {} | {} |", number(ours(*row).middle),
+      text += fmt::format("{}{}|{}|{}|", number(ours(*row).middle),
                           row->disturbed ? " (disturbed)" : "", middle(false), middle(true));
     }
     text += "\n";
   }
-  text += "| geometric mean |";
+  text += "|geometric mean|";
   for (const Table* t : chosen) {
-    text += fmt::format(" | {} | {} |", mean_cell(t->rows, false), mean_cell(t->rows, true));
+    text += fmt::format("|{}|{}|", mean_cell(t->rows, false), mean_cell(t->rows, true));
   }
   return text + "\n";
 }
@@ -399,9 +397,9 @@ std::string result_summary(const std::vector<BenchRunFile>& runs,
     text += fmt::format("\n**[{}]({}/{}.md)**: {}\n\n", machine, page_folder, machine,
                         description_of(runs, machine));
     for (const Table* t : chosen) text += ahead_text(*t);
-    text += "\n| network |";
+    text += "\n|network|";
     for (const Table* t : chosen)
-      text += fmt::format(" ms, {} | same precision | as they come |", heading(t->series));
+      text += fmt::format("ms, {}|same precision|as they come|", heading(t->series));
     text += "\n|---|";
     for (std::size_t i = 0; i < chosen.size(); ++i) text += "---:|---:|---:|";
     text += "\n" + summary_rows(chosen);

@@ -38,7 +38,7 @@ TEST(Results, ARecordedRunBecomesAPage) {
   EXPECT_EQ(command.find(folder), std::string::npos) << command;
 
   const std::string machine = recorded.at("machine").at("name");
-  EXPECT_NE(run({"results", folder}).out.find("| mlp |"), std::string::npos);
+  EXPECT_NE(run({"results", folder}).out.find("|mlp|"), std::string::npos);
   const std::vector<std::string> write = {"results", folder, "--pages", pages};
   std::vector<std::string> check = write;
   check.emplace_back("--check");
