@@ -237,7 +237,7 @@ class RowWriter {
       together = context_.chooser.flag(
           nest_stage_.op.name, "rows_together", DecisionKind::kOrder, false,
           [&](std::int64_t value) {
-            return fits || value == 0 ? nullptr : "too long an expression for so many rows";
+            return fits || value == 0 ? nullptr : "too long an expression for this many rows";
           });
     }
     if (!block.empty() && !together) order->push_back(block);
