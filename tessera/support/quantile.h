@@ -22,5 +22,12 @@ inline double quantile(std::vector<double> values, double q) {
   return quantile_of_sorted(values, q);
 }
 inline double median(std::vector<double> values) { return quantile(std::move(values), 0.5); }
+// One of the values: the larger of two in the middle.
+inline double upper_median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 }  // namespace tessera

@@ -32,5 +32,11 @@ TEST(Median, IsTheMiddleOrTheMeanOfTwo) {
   EXPECT_EQ(median({}), 0);
 }
 
+TEST(Median, TheUpperOneIsAValue) {
+  EXPECT_EQ(upper_median({5, 1, 2}), 2);
+  EXPECT_EQ(upper_median({4, 1, 2, 8}), 4);
+  EXPECT_EQ(upper_median({}), 0);
+}
+
 }  // namespace
 }  // namespace tessera

@@ -133,7 +133,8 @@ class Importer {
 
     void finish() {
       for (auto& [name, machine] : machines_) {
-        importer_->spill_.set_reference(machine.reference, median(std::move(machine.calibrations)));
+        importer_->spill_.set_reference(machine.reference,
+                                        upper_median(std::move(machine.calibrations)));
       }
     }
 

@@ -123,7 +123,7 @@ MeasuredSpill::Candidate MeasuredSpill::merge(const Candidate* begin, const Cand
   for (const Candidate* c = begin; c != end; ++c) {
     if (c->kind == out.kind && c->quiet == out.quiet) seconds.push_back(c->seconds);
   }
-  out.seconds = static_cast<float>(median(std::move(seconds)));
+  out.seconds = static_cast<float>(upper_median(std::move(seconds)));
   return out;
 }
 

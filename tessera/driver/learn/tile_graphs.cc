@@ -128,7 +128,7 @@ Result<graphset::ConfigGraph> with_tiles(graphset::ConfigGraph graph,
     graph.runtime_ns.push_back(std::max<std::int64_t>(1, std::llround(t.seconds * 1e9)));
   }
   graph.normalizer_ns.assign(
-      all.size(), std::max<std::int64_t>(1, std::llround(median(std::move(seconds)) * 1e9)));
+      all.size(), std::max<std::int64_t>(1, std::llround(upper_median(std::move(seconds)) * 1e9)));
   TESSERA_DO(graphset::check(graph));
   return graph;
 }
