@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "tessera/graph/passes/algorithms.h"
 
 namespace tessera::cli {
 
@@ -13,7 +12,7 @@ Result<task::PlannedGraph> plan_model(const ModelArgs& args, const target::Targe
   TESSERA_TRY(graph::Graph graph, driver::load_graph(args.model, load));
   task::PartitionOptions partition;
   partition.fuse = fuse;
-  const graph::ShapesOnly quick;  // no command that lists kernels shows their weights
+  load.passes.shapes_only = true;  // no command that lists kernels shows their weights
   return task::apply_plan(std::move(graph), load.passes, partition, {});
 }
 

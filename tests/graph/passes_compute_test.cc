@@ -1,4 +1,6 @@
 // fold_scales, match_norms, select_algorithms, merge_contractions: what they match and what not.
+#include <algorithm>
+
 #include <gtest/gtest.h>
 
 #include "passes_net.h"
@@ -188,6 +190,35 @@ TEST(SelectAlgorithms, WinogradForLargeThreeByThree) {
   EXPECT_EQ(winograds(channels_last_conv(4, 5, 3, 7, 1, 1)), 0);
 }
 
+const HostTensor& weights_of(const Graph& g, std::string_view op) {
+  const auto found = std::find_if(g.nodes.begin(), g.nodes.end(),
+                                  [&](const Node& node) { return node.op->name == op; });
+  return *g.constant(found->inputs[1]);
+}
+
+bool is_zero(const HostTensor& t) {
+  return std::all_of(t.as<float>(), t.as<float>() + t.size(), [](float x) { return x == 0; });
+}
+
+TEST(SelectAlgorithms, ShapesOnlyLeavesWeightsUncomputed) {
+  PassOptions options;
+  options.rules.winograd_min_channels = 4;
+  const Graph g = channels_last_conv(4, 5, 3, 7, 1, 1);
+  const Graph whole = check_pass(g, select_algorithms, options);
+  options.shapes_only = true;
+  Graph quick = g;
+  ASSERT_TRUE(select_algorithms(quick, options).value());
+  ASSERT_EQ(count(quick, "conv_winograd"), 1);
+  EXPECT_EQ(weights_of(quick, "conv_winograd").shape(), weights_of(whole, "conv_winograd").shape());
+  EXPECT_TRUE(is_zero(weights_of(quick, "conv_winograd")));
+  EXPECT_FALSE(is_zero(weights_of(whole, "conv_winograd")));
+  // An option of one call: the next computes again.
+  options.shapes_only = false;
+  Graph again = g;
+  ASSERT_TRUE(select_algorithms(again, options).value());
+  EXPECT_FALSE(is_zero(weights_of(again, "conv_winograd")));
+}
+
 TEST(SelectAlgorithms, WinogradWithDepth) {
   Net net;
   const ValueId w = net.weights({4, 4, 3, 3, 3});
@@ -284,14 +315,13 @@ TEST(SelectAlgorithms, WeightsThatAreNotComputedStayDifferent) {
         {{"before", Integers{1, 1}}, {"after", Integers{1, 1}}, {"layout", std::string("nhwc")}}));
   }
   const Graph g = net.finish(outputs);
-  const auto winograds = [&] {
+  for (const bool shapes_only : {false, true}) {
+    PassOptions options = decided({{"convolutions", "winograd4"}});
+    options.shapes_only = shapes_only;
     Graph made = g;
-    EXPECT_TRUE(optimize(made, decided({{"convolutions", "winograd4"}})).ok());
-    return count(made, "conv_winograd");
-  };
-  EXPECT_EQ(winograds(), 2);
-  const ShapesOnly quick;
-  EXPECT_EQ(winograds(), 2);
+    EXPECT_TRUE(optimize(made, options).ok());
+    EXPECT_EQ(count(made, "conv_winograd"), 2) << shapes_only;
+  }
 }
 
 TEST(SelectAlgorithms, OtherWindowsTakeWhatWasDecided) {

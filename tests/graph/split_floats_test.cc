@@ -40,6 +40,32 @@ TEST(SplitFloats, ProductsWithWeightsBecomeProductsOfParts) {
   }
 }
 
+TEST(SplitFloats, ShapesOnlyLeavesPartsUncomputed) {
+  Net net;
+  const ValueId y = net.contract(net.input({65, 67}), net.weights({67, 33}), "mk", "kn", "mn");
+  const Graph g = net.finish({y});
+  const auto parts_of = [&](bool shapes_only) {
+    PassOptions options = splitting();
+    options.shapes_only = shapes_only;
+    Graph made = g;
+    EXPECT_TRUE(split_floats(made, options).value());
+    for (const Node& node : made.nodes) {
+      if (std::string_view(node.op->name) == "contract_parts")
+        return *made.constant(node.inputs[1]);
+    }
+    return HostTensor();
+  };
+  const HostTensor quick = parts_of(true), whole = parts_of(false);
+  EXPECT_EQ(quick.shape(), whole.shape());
+  EXPECT_EQ(quick.dtype(), whole.dtype());
+  const auto is_zero = [](const HostTensor& t) {
+    const auto* bits = t.as<std::uint16_t>();
+    return std::all_of(bits, bits + t.size(), [](std::uint16_t b) { return b == 0; });
+  };
+  EXPECT_TRUE(is_zero(quick));
+  EXPECT_FALSE(is_zero(whole));
+}
+
 TEST(SplitFloats, WeightsOnTheLeftAndValuesReadTwice) {
   Net net;
   const ValueId x = net.input({67, 65});

@@ -85,10 +85,10 @@ class Key {
             split_products, split_rows, split_columns);
   }
   void add(const graph::PassOptions& passes) {
-    const auto& [print_after, stop_after, skip, verify, allow_reassociation, floats, rules,
-                 decider] = passes;
+    const auto& [print_after, stop_after, skip, verify, allow_reassociation, floats, shapes_only,
+                 rules, decider] = passes;
     (void)print_after, (void)verify, (void)decider;
-    (*this)(stop_after, skip, allow_reassociation, floats, rules);
+    (*this)(stop_after, skip, allow_reassociation, floats, shapes_only, rules);
   }
   void add(const LoadOptions& load) {
     const auto& [import, passes, optimize, integer_products, cache] = load;

@@ -223,10 +223,10 @@ class ModelPlans {
   // Lines from before there was anybody to say.
   Result<void> estimate_earlier() {
     if (options_.models_of_kernels.empty()) return {};
-    const graph::ShapesOnly quick;
     for (Line& l : lines_) {
       if (l.estimate_s > 0) continue;
-      TESSERA_TRY(const task::PlannedGraph of_line, planned(plan::Decider(l.decisions)));
+      TESSERA_TRY(const task::PlannedGraph of_line,
+                  planned(plan::Decider(l.decisions), /*shapes_only=*/true));
       l.estimate_s = estimates_.seconds(of_line.tasks.tasks);
     }
     return {};
@@ -234,9 +234,10 @@ class ModelPlans {
 
   std::string lines_path() const { return base_ + ".plans.jsonl"; }
 
-  Result<task::PlannedGraph> planned(plan::Decider decider) const {
+  Result<task::PlannedGraph> planned(plan::Decider decider, bool shapes_only = false) const {
     graph::PassOptions passes = options_.load.passes;
     passes.verify = false;
+    passes.shapes_only = shapes_only;
     return task::apply_plan(undecided_, std::move(passes), options_.build.partition,
                             std::move(decider));
   }

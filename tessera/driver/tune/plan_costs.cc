@@ -4,7 +4,6 @@
 #include <limits>
 
 #include "tessera/driver/tune/side_by_side.h"
-#include "tessera/graph/passes/algorithms.h"
 
 namespace tessera::driver {
 
@@ -17,13 +16,13 @@ Result<PlanCosts> PlanCosts::make(graph::Graph imported, graph::PassOptions pass
   out.undecided_ = std::move(imported);
   out.passes_ = std::move(passes);
   out.passes_.verify = false;
+  out.passes_.shapes_only = true;
   out.partition_ = partition;
   return out;
 }
 
 Result<const PlanTasks*> PlanCosts::tasks_of(const plan::Decisions& decisions) {
   if (const auto known = plans_.find(decisions); known != plans_.end()) return &known->second;
-  const graph::ShapesOnly quick;
   TESSERA_TRY(const task::PlannedGraph planned,
               task::apply_plan(undecided_, passes_, partition_, plan::Decider(decisions)));
   PlanTasks out;

@@ -143,8 +143,9 @@ class ProblemBuilder {
   Result<task::PlannedGraph> planned(plan::Decisions given) const {
     const TuneSubject& subject = problem_.subjects[subject_];
     given.insert(subject.given.begin(), subject.given.end());
-    const graph::ShapesOnly quick;
-    return task::apply_plan(problem_.imported[subject_], subject.load.passes, partition_,
+    graph::PassOptions passes = subject.load.passes;
+    passes.shapes_only = true;
+    return task::apply_plan(problem_.imported[subject_], passes, partition_,
                             plan::Decider(std::move(given)));
   }
 

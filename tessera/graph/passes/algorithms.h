@@ -15,19 +15,4 @@ std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
 // The key of the algorithm of a node that has several, before select_algorithms and after it.
 std::optional<std::string> algorithm_key(const Graph& graph, const Node& node);
 
-// While one lives, passes of this thread leave the weights that algorithms want in another form
-// uncomputed, and only their shapes are right: for those who ask which kernels plans lead to.
-class ShapesOnly {
- public:
-  ShapesOnly();
-  ~ShapesOnly();
-  ShapesOnly(const ShapesOnly&) = delete;
-  ShapesOnly& operator=(const ShapesOnly&) = delete;
-
-  static bool alive();  // in this thread
-
- private:
-  bool before_;
-};
-
 }  // namespace tessera::graph

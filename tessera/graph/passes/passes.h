@@ -25,6 +25,10 @@ struct PassOptions {
   // What f32 is computed in: kF32, kF16 or kBF16. Inputs and outputs of the graph keep their types.
   DType floats = DType::kF32;
 
+  // Weights that an algorithm wants in another form get the right shape but no values: for those
+  // who ask which kernels many plans lead to, and run none.
+  bool shapes_only = false;
+
   // What is decided without measuring, and by whom it is decided: null, by these rules alone.
   plan::Rules rules;
   std::shared_ptr<plan::Decider> decider;

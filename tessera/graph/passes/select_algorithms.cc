@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <string_view>
 
@@ -47,19 +48,17 @@ plan::Convolution describe(const Graph& g, const Node& conv) {
   return c;
 }
 
-thread_local bool shapes_only = false;
-
 // Stands for weights that are not computed. It is like no other, so that nodes that read different
 // weights stay different.
 HostTensor uncomputed(DType dtype, const Shape& shape) {
-  thread_local std::uint64_t number = 0;
+  static std::atomic<std::uint64_t> last{0};
   HostTensor t(dtype, shape);
-  ++number;
+  const std::uint64_t number = ++last;
   std::memcpy(t.data(), &number, std::min(t.bytes(), sizeof(number)));
   return t;
 }
 
-Result<ValueId> to_winograd(Editor& e, const Node& conv, int m) {
+Result<ValueId> to_winograd(Editor& e, const Node& conv, int m, bool shapes_only) {
   const HostTensor& w = *e.constant_of(conv.inputs[1]);
   HostTensor u;
   if (shapes_only) {
@@ -75,7 +74,8 @@ Result<ValueId> to_winograd(Editor& e, const Node& conv, int m) {
 }
 
 Result<ValueId> to_transposed_winograd(Editor& e, const Node& conv,
-                                       const plan::Convolution& described, int m) {
+                                       const plan::Convolution& described, int m,
+                                       bool shapes_only) {
   const HostTensor& w = *e.constant_of(conv.inputs[1]);
   const std::vector<te::TransposedWindow> windows = plan::transposed_windows(described);
   HostTensor u;
@@ -103,7 +103,7 @@ Result<ValueId> gathered(Editor& e, const Node& conv) {
 struct Factors {
   ValueId image, weights;
 };
-Result<Factors> to_columns(Editor& e, const Node& conv) {
+Result<Factors> to_columns(Editor& e, const Node& conv, bool shapes_only) {
   const Shape w = e.shape(conv.inputs[1]);
   const std::size_t rank = w.size() - 2;
   const HostTensor& weights = *e.constant_of(conv.inputs[1]);
@@ -119,7 +119,7 @@ Result<Factors> to_columns(Editor& e, const Node& conv) {
   return Factors{image, e.constant(std::move(packed))};
 }
 
-Result<ValueId> to_contract(Editor& e, const Node& conv) {
+Result<ValueId> to_contract(Editor& e, const Node& conv, bool shapes_only) {
   Factors factors{conv.inputs[0], conv.inputs[1]};
   const Shape w = e.shape(factors.weights), y_shape = e.shape(conv.outputs[0]);
   const std::int64_t co = w[0], positions = elements(y_shape) / std::max<std::int64_t>(1, co);
@@ -127,7 +127,7 @@ Result<ValueId> to_contract(Editor& e, const Node& conv) {
   const bool strided =
       std::any_of(strides.begin(), strides.end(), [](std::int64_t n) { return n > 1; });
   if (strided || elements(Shape(w.begin() + 2, w.end())) > 1) {
-    TESSERA_TRY(factors, to_columns(e, conv));
+    TESSERA_TRY(factors, to_columns(e, conv, shapes_only));
   }
   const std::int64_t ci = elements(e.shape(factors.weights)) / std::max<std::int64_t>(1, co);
   TESSERA_TRY(const ValueId rows,
@@ -142,10 +142,6 @@ Result<ValueId> to_contract(Editor& e, const Node& conv) {
 }
 
 }  // namespace
-
-ShapesOnly::ShapesOnly() : before_(shapes_only) { shapes_only = true; }
-ShapesOnly::~ShapesOnly() { shapes_only = before_; }
-bool ShapesOnly::alive() { return shapes_only; }
 
 std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
                                            const plan::Rules& rules) {
@@ -199,9 +195,12 @@ Result<bool> select_algorithms(Graph& graph, const PassOptions& options) {
     TESSERA_TRY(const std::string chosen, decide(options, *point));
     if (chosen == plan::kDirect || chosen == plan::kChained) return kNoValue;
     const plan::Convolution conv = describe(e.graph(), node);
-    if (chosen == plan::kProduct) return conv.transposed ? gathered(e, node) : to_contract(e, node);
+    const bool shapes_only = options.shapes_only;
+    if (chosen == plan::kProduct)
+      return conv.transposed ? gathered(e, node) : to_contract(e, node, shapes_only);
     const int m = te::winograd_tile(chosen);
-    return conv.transposed ? to_transposed_winograd(e, node, conv, m) : to_winograd(e, node, m);
+    return conv.transposed ? to_transposed_winograd(e, node, conv, m, shapes_only)
+                           : to_winograd(e, node, m, shapes_only);
   });
 }
 

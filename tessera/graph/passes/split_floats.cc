@@ -121,7 +121,7 @@ Result<bool> split_floats(Graph& graph, const PassOptions& options) {
     if (!parts.contains(p->w)) {
       const HostTensor w = *e.constant_of(p->w);
       parts[p->w] =
-          e.constant(ShapesOnly::alive() ? HostTensor(DType::kBF16, te::parts_shape(w.shape()))
+          e.constant(options.shapes_only ? HostTensor(DType::kBF16, te::parts_shape(w.shape()))
                                          : te::float_parts(w));
     }
     return e.add("contract_parts", {left, parts[p->w]},
