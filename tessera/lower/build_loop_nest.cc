@@ -1,6 +1,7 @@
 #include "tessera/lower/build_loop_nest.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <functional>
 #include <optional>
 
@@ -321,7 +322,9 @@ class NestBuilder {
         attrs_.auto_unroll[e.domain.leaf_vars[idx(id)].get()] = steps;
     }
     for (const auto& [id, places] : e.stage.pipeline) {
-      if (e.domain.leaf_vars[idx(id)]) attrs_.pipeline[e.domain.leaf_vars[idx(id)].get()] = places;
+      if (!e.domain.leaf_vars[idx(id)]) continue;
+      // The stage keeps places in pieces as negative numbers.
+      attrs_.pipeline[e.domain.leaf_vars[idx(id)].get()] = {std::abs(places), places < 0};
     }
     for (const int id : e.stage.leaves) {
       const schedule::Iter& it = e.stage.iters[idx(id)];

@@ -1,7 +1,6 @@
 #include "tessera/lower/pipeline_loops.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <optional>
 #include <vector>
 
@@ -152,8 +151,8 @@ class PipelineLoops final : public ir::Mutator {
     return s;
   }
 
-  ir::Stmt pipeline(const ir::Stmt& s, const ir::For& loop, std::int64_t places_wanted) {
-    const std::int64_t depth = std::abs(places_wanted);
+  ir::Stmt pipeline(const ir::Stmt& s, const ir::For& loop, const Pipeline& wanted) {
+    const std::int64_t depth = wanted.places;
     const auto extent = ir::as_const_int(loop.extent);
     const auto* block = loop.body.as<ir::Block>();
     if (!block || !extent) return refuse(s, loop, "it copies nothing to shared memory");
@@ -167,7 +166,7 @@ class PipelineLoops final : public ir::Mutator {
     if (copies.empty()) return refuse(s, loop, "it copies nothing to shared memory");
     // Products of groups go on while the next iteration begins, so one place more is in use.
     const bool grouped = std::any_of(uses.begin(), uses.end(), has_group_product);
-    const bool pieces = places_wanted < 0, overlaps = grouped && !pieces;
+    const bool pieces = wanted.pieces, overlaps = grouped && !pieces;
     if (overlaps && depth < 3) return refuse(s, loop, "products of warp groups need 3 places");
     std::map<ir::Buffer, ir::Buffer> places;
     for (const ir::Stmt& copy : copies) {

@@ -17,6 +17,7 @@ struct GroupCase {
   std::string left = "A", right = "B", sums = "C", out = "out";
   int row_groups = 1, row_tiles = 1, column_groups = 1, columns = 64;
   int places = 4;
+  bool pieces = false;                              // products end with their iteration
   bool left_columns = false, right_columns = true;  // the elements of a sum are not side by side
 };
 
@@ -49,7 +50,10 @@ std::string group_schedule(const GroupCase& c) {
       "annotate {0} j.0 unroll\n"
       "tensorize {0} i.1 wgmma\n",
       c.sums, c.out, c.columns);
-  if (c.places > 0) text += fmt::format("pragma {} k.0 pipeline {}\n", c.sums, c.places);
+  if (c.places > 0) {
+    text += fmt::format("pragma {} k.0 {} {}\n", c.sums, c.pieces ? "pipeline_pieces" : "pipeline",
+                        c.places);
+  }
   for (const bool left : {true, false}) {
     const std::string& x = left ? c.left : c.right;
     text += fmt::format("compute_at {}.shared {} k.0\n", x, c.sums);
@@ -108,6 +112,18 @@ TEST(TensorizeGroups, AnyNumberOfPlaces) {
     expect_threads_agree(dag_of("matmul:M=64,N=32,K=448,dtype=f16"),
                          group_schedule({.columns = 32, .places = places}));
   }
+}
+
+TEST(TensorizeGroups, PiecesEndWithTheirIteration) {
+  const te::Dag dag = dag_of("matmul:M=64,N=32,K=256,dtype=f16");
+  for (const int places : {2, 3}) {
+    const GroupCase c{.columns = 32, .places = places, .pieces = true};
+    expect_threads_agree(dag, group_schedule(c));
+    const std::string text = ir::to_text(lower_threads(dag, group_schedule(c)));
+    EXPECT_NE(text.find("C.piece"), std::string::npos) << text;
+  }
+  const std::string whole = ir::to_text(lower_threads(dag, group_schedule({.columns = 32})));
+  EXPECT_EQ(whole.find("C.piece"), std::string::npos) << whole;
 }
 
 TEST(TensorizeGroups, BiasAndActivationAreAppliedToWhatAThreadHolds) {
