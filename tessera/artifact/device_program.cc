@@ -6,7 +6,6 @@
 
 #include "tessera/artifact/places.h"
 #include "tessera/exec/step_order.h"
-#include "tessera/target/waiting.h"
 
 namespace tessera::artifact {
 
@@ -39,7 +38,7 @@ DeviceProgram make_device_program(const ModelProgram& program, const DeviceCode&
         launch.block[d] = static_cast<std::uint32_t>(l.block[d]);
       }
       launch.shared_bytes = static_cast<std::uint32_t>(l.shared_bytes);
-      launch.waits = target::waits(l.name) ? 1 : 0;
+      launch.waits = l.waits ? 1 : 0;
       if (program.branches) {
         launch.first_after = static_cast<std::int32_t>(out.after.size());
         launch.num_after = static_cast<std::int32_t>(last[i].size());

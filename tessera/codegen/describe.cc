@@ -8,10 +8,8 @@ namespace {
 
 using runtime::BinaryKind;
 
-std::string symbol_of(const ir::Launch& launch, std::size_t index, const target::Target& target) {
-  std::string name = fmt::format(
-      "{}{}_{}", target::kernels_wait(target) ? target::kWaitingPrefix : target::kSymbolPrefix,
-      index, launch.name);
+std::string symbol_of(const ir::Launch& launch, std::size_t index) {
+  std::string name = fmt::format("tsr{}_{}", index, launch.name);
   for (char& c : name) {
     const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
     if (!plain) c = '_';
@@ -34,7 +32,8 @@ Result<Binary> describe(const ir::DeviceProgram& program, const target::Target& 
   }
   for (std::size_t i = 0; i < program.launches.size(); ++i) {
     const ir::Launch& launch = program.launches[i];
-    runtime::LaunchInfo info{symbol_of(launch, i, target), launch.grid, launch.block};
+    runtime::LaunchInfo info{symbol_of(launch, i), launch.grid, launch.block};
+    info.waits = target::kernels_wait(target);
     for (const ir::Buffer& b : launch.params) {
       const auto found = std::find(memory.begin(), memory.end(), b);
       if (found == memory.end()) {

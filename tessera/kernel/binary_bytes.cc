@@ -17,6 +17,7 @@ void write_binary(ByteWriter& writer, const runtime::Binary& binary) {
       for (const std::int64_t n : *sizes) writer.number(n);
     }
     writer.number(l.shared_bytes);
+    writer.number(l.waits ? 1 : 0);
     writer.number(static_cast<std::int64_t>(l.arguments.size()));
     for (const int a : l.arguments) writer.number(a);
   }
@@ -42,6 +43,7 @@ void read_binary(ByteReader& reader, const target::Target& target, runtime::Bina
       for (std::int64_t& size : *sizes) size = reader.number();
     }
     l.shared_bytes = reader.number();
+    l.waits = reader.number() != 0;
     for (std::int64_t a = reader.number(); a > 0 && reader.ok(); --a)
       l.arguments.push_back(static_cast<int>(reader.number()));
     binary->launches.push_back(std::move(l));

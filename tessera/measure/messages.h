@@ -48,7 +48,7 @@ void fields(A& a, Cancel& c) {
 template <class A>
 void fields(A& a, runtime::LaunchInfo& l) {
   a(l.name, l.grid[0], l.grid[1], l.grid[2], l.block[0], l.block[1], l.block[2], l.shared_bytes,
-    l.arguments);
+    l.arguments, l.waits);
 }
 
 struct Built {

@@ -37,7 +37,7 @@ std::string inner_loop(const std::string& ptx, const std::string& what) {
 TEST(Ptx, KernelsSayTheirParametersAndThreads) {
   const std::string ptx = ptx_of(tiled_matmul(256));
   EXPECT_NE(ptx.find(".target sm_90a"), std::string::npos) << ptx.substr(0, 400);
-  EXPECT_NE(ptx.find(".entry tsrw0_tiles("), std::string::npos);
+  EXPECT_NE(ptx.find(".entry tsr0_tiles("), std::string::npos);
   EXPECT_NE(ptx.find(".maxntid 16, 16, 1"), std::string::npos);
   EXPECT_NE(ptx.find(".shared"), std::string::npos);
   EXPECT_EQ(count(ptx, "bar.sync"), 2);
@@ -97,6 +97,16 @@ TEST(Ptx, LaunchesSayWhichMemoryTheyTake) {
   EXPECT_EQ(binary->launches[0].arguments, (std::vector<int>{0, 2}));
   EXPECT_EQ(binary->launches[1].arguments, (std::vector<int>{2, 1}));
   EXPECT_EQ(binary->launches[0].grid, (std::array<std::int64_t, 3>{32, 1, 1}));
+}
+
+TEST(Ptx, LaunchesSayWhetherTheyWait) {
+  for (const auto& [machine, waits] : {std::pair{"h200", true}, std::pair{"a100", false}}) {
+    const Result<Binary> binary = compile(row_sums(32), target::find_target(machine).value());
+    ASSERT_TRUE(binary.ok()) << binary.error().message;
+    const std::string ptx(binary->bytes.begin(), binary->bytes.end());
+    EXPECT_EQ(ptx.find("griddepcontrol.wait;") != std::string::npos, waits) << machine;
+    for (const runtime::LaunchInfo& l : binary->launches) EXPECT_EQ(l.waits, waits) << machine;
+  }
 }
 
 ir::DeviceProgram one_launch(const std::string& params, const std::string& body,

@@ -61,7 +61,7 @@ TEST_F(KernelCacheTest, GivesBackProgramsOfGpus) {
   ptx.kind = runtime::BinaryKind::kPtx;
   ptx.bytes = {'p', 't', 'x'};
   ptx.launches = {{"first", {7, 1, 1}, {32, 4, 1}, 0, {0, 2}},
-                  {"second", {1, 2, 3}, {64, 1, 1}, 65536, {2, 1}}};
+                  {"second", {1, 2, 3}, {64, 1, 1}, 65536, {2, 1}, true}};
   ptx.temporaries = {4096};
   ptx.parameters = 2;
   const std::string key = KernelCache::key(h200, {}, "dag", "steps");
@@ -84,6 +84,7 @@ TEST_F(KernelCacheTest, GivesBackProgramsOfGpus) {
     EXPECT_EQ(got.block, want.block);
     EXPECT_EQ(got.shared_bytes, want.shared_bytes);
     EXPECT_EQ(got.arguments, want.arguments);
+    EXPECT_EQ(got.waits, want.waits);
   }
   ASSERT_EQ(found->param_layouts.size(), 2u);
   EXPECT_TRUE(found->param_layouts[0].empty());

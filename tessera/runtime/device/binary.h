@@ -31,6 +31,8 @@ struct LaunchInfo {
   std::array<std::int64_t, 3> grid = {1, 1, 1}, block = {1, 1, 1};
   std::int64_t shared_bytes = 0;  // beside what the kernel declares itself
   std::vector<int> arguments;
+  // It waits itself for the kernel before it to end, so that it may be started while that runs.
+  bool waits = false;
 };
 
 struct Binary {

@@ -12,7 +12,6 @@
 #include "tessera/runtime/device/one_word.h"
 #include "tessera/target/features.h"
 #include "tessera/target/machine_table.h"
-#include "tessera/target/waiting.h"
 
 namespace tessera::runtime {
 namespace {
@@ -292,8 +291,7 @@ Result<void> CudaDevice::launch_fetching(LoadedCode& loaded, std::span<void* con
   for (std::size_t i = 0; i < code.launches.size(); ++i) {
     const LaunchInfo& l = code.launches[i];
     Arguments arguments(code, i, memory, piece);
-    const Status status =
-        launch_kernel(code.functions[i], l, arguments.get(), early && target::waits(l.name));
+    const Status status = launch_kernel(code.functions[i], l, arguments.get(), early && l.waits);
     TESSERA_DO(d_.check(l.name.c_str(), status));
   }
   return {};
@@ -367,7 +365,7 @@ Result<void> CudaDevice::add_nodes(cuda::Graph graph, std::span<const Call> call
       cuda::GraphNode node = nullptr;
       TESSERA_DO(d_.check(l.name.c_str(), d_.graph_add_kernel(&node, graph, nullptr, 0, &kernel)));
       cuda::EdgeData edge;
-      if (target::waits(l.name)) {
+      if (l.waits) {
         edge.from_port = cuda::kProgrammaticPort;
         edge.type = cuda::kProgrammaticEdge;
       }
