@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-
 namespace tessera::cli {
 
 Result<task::PlannedGraph> plan_model(const ModelArgs& args, const target::Target& target,
