@@ -1,7 +1,6 @@
 #include "tessera/artifact/compile_artifact.h"
 
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -17,21 +16,17 @@
 #include "tessera/artifact/staging_folder.h"
 #include "tessera/artifact/toolchain.h"
 #include "tessera/artifact/weights.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
 #include "tessera/support/mapped_file.h"
+#include "tessera/support/model_name.h"
 #include "tessera/support/run_tool.h"
 
 namespace tessera::artifact {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
-
-double elapsed_ms(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
-
 std::string model_digest(const graph::Graph& graph) {
   std::string text = graph::to_text(graph);
   for (const graph::Value& v : graph.values) {
@@ -105,7 +100,7 @@ class Builder {
     } else {
       TESSERA_DO(add_kernels(program, &m));
     }
-    report->code_ms = elapsed_ms(start);
+    report->code_ms = milliseconds_since(start);
     TESSERA_TRY(const Weights weights, place_weights(model, &m));
     const Clock::time_point link_start = Clock::now();
     const std::string json = to_json(m);
@@ -115,7 +110,7 @@ class Builder {
     metadata_text_ = json + '\0';
     add_tables(program, m, weights);
     TESSERA_DO(write_library(m, cc));
-    report->link_ms = elapsed_ms(link_start);
+    report->link_ms = milliseconds_since(link_start);
     return m;
   }
 
@@ -210,9 +205,9 @@ class Builder {
 }  // namespace
 
 std::string default_name(const std::string& model) {
-  constexpr std::string_view kZoo = "zoo:";
-  if (!model.starts_with(kZoo)) return identifier(fs::path(model).stem().string());
-  return identifier(model.substr(kZoo.size(), model.find('@') - kZoo.size()));
+  if (!is_built_in(model)) return identifier(fs::path(model).stem().string());
+  const std::string_view network = without_zoo(model);
+  return identifier(std::string(network.substr(0, network.find('@'))));
 }
 
 Result<void> check_weights_place(const graph::Graph& graph, const ArtifactOptions& options) {
@@ -248,7 +243,7 @@ Result<ArtifactReport> compile_artifact(graph::Graph graph, const task::TaskGrap
   const std::string digest = model_digest(graph);
   TESSERA_TRY(ModelProgram program,
               make_model_program(std::move(graph), tasks, target, name, options.model));
-  report.build_ms = elapsed_ms(start);
+  report.build_ms = milliseconds_since(start);
   Metadata metadata = describe(program.model, name);
   metadata.library = library_name(metadata.name, options.emit);
   metadata.model_digest = digest;
