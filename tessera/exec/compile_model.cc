@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <deque>
 #include <exception>
@@ -15,6 +14,7 @@
 #include "tessera/exec/step_order.h"
 #include "tessera/graph/op.h"
 #include "tessera/kernel/build_kernel.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/hash.h"
 #include "tessera/target/cpus.h"
 
@@ -26,11 +26,6 @@ using graph::ValueId;
 
 // Of kernels that may run side by side, times the memory that they need one after the other.
 constexpr double kMostMemory = 2;
-
-double elapsed_ms(std::chrono::steady_clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start)
-      .count();
-}
 
 // Runs fn(0..n-1) on the building threads; returns the error of the smallest failing index. A bug
 // that a thread meets is the caller's to report.
@@ -86,7 +81,7 @@ Result<kernel::LoadedKernel> load_task(const task::Task& task, const target::Tar
                                        const ModelOptions& options) {
   TESSERA_TRY(const std::optional<schedule::Schedule> given, given_schedule(task, options));
   return kernel::load_or_build(task.dag, given, target,
-                               {.build = {.passes = {}, .codegen = options.codegen, .symbol = ""},
+                               {.build = {.codegen = options.codegen, .symbol = ""},
                                 .cache = options.cache.get(),
                                 .device = options.device});
 }
@@ -397,7 +392,7 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
   TESSERA_DO(check_memory(graph));
   CompiledModel model;
   model.target = target;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   Needs needs(tasks.tasks.size());
   model.kernels.resize(tasks.tasks.size());
   if (code) code->resize(tasks.tasks.size());
@@ -422,7 +417,7 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
   const bool beside = options.device && options.device->features().plans;
   TESSERA_DO(Assembler(graph, tasks, needs, &model, beside).run(options));
   if (target.is_gpu()) TESSERA_DO(upload_constants(*options.device, &model));
-  model.build_ms = elapsed_ms(start);
+  model.build_ms = milliseconds_since(start);
   return model;
 }
 
@@ -437,7 +432,7 @@ Result<CompiledModel> build_model(graph::Graph graph, const task::TaskGraph& tas
                                   const AheadOfTime& ahead, std::vector<runtime::Binary>* code) {
   CompiledModel model;
   model.target = target;
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   Needs needs(tasks.tasks.size());
   code->resize(tasks.tasks.size());
   std::vector<std::uint64_t> digests(tasks.tasks.size());
@@ -446,7 +441,7 @@ Result<CompiledModel> build_model(graph::Graph graph, const task::TaskGraph& tas
     TESSERA_TRY(const std::optional<schedule::Schedule> given, given_schedule(task, options));
     Result<kernel::Kernel> one = kernel::build_kernel(
         task.dag, given, target,
-        {.passes = {}, .codegen = options.codegen, .symbol = ahead.symbol ? ahead.symbol(i) : ""});
+        {.codegen = options.codegen, .symbol = ahead.symbol ? ahead.symbol(i) : ""});
     if (!one) return one.error().with_context(fmt::format("task {}", task.name));
     needs.take(i, *one);
     digests[i] = one->digest;
@@ -455,7 +450,7 @@ Result<CompiledModel> build_model(graph::Graph graph, const task::TaskGraph& tas
   }));
   model.digest = model_digest(target, digests);
   TESSERA_DO(Assembler(graph, tasks, needs, &model, ahead.branches).run(options));
-  model.build_ms = elapsed_ms(start);
+  model.build_ms = milliseconds_since(start);
   return model;
 }
 

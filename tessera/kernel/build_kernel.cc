@@ -1,21 +1,14 @@
 #include "tessera/kernel/build_kernel.h"
 
-#include <chrono>
-
 #include "tessera/ir/text.h"
 #include "tessera/kernel/kernel_cache.h"
 #include "tessera/runtime/device/cpu_device.h"
 #include "tessera/space/default_schedule.h"
+#include "tessera/support/clock.h"
 #include "tessera/support/hash.h"
 
 namespace tessera::kernel {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double elapsed_ms(Clock::time_point start) {
-  return std::chrono::duration<double, std::milli>(Clock::now() - start).count();
-}
 
 Result<std::unique_ptr<runtime::LoadedCode>> load(const runtime::Binary& binary,
                                                   runtime::Device* device) {
@@ -29,7 +22,7 @@ Result<Kernel> compile_device(const lower::Lowered& lowered, const target::Targe
   const Clock::time_point start = Clock::now();
   Kernel out;
   TESSERA_TRY(out.binary, codegen::compile(lowered.program, target, options.codegen));
-  if (times) times->push_back({"codegen", elapsed_ms(start)});
+  if (times) times->push_back({"codegen", milliseconds_since(start)});
   out.digest = kernel_digest(out.binary);
   return out;
 }
@@ -63,17 +56,12 @@ std::uint64_t kernel_digest(const runtime::Binary& device_code) {
       {reinterpret_cast<const char*>(device_code.bytes.data()), device_code.bytes.size()});
 }
 
-Result<lower::Lowered> lower_kernel(const te::Dag& dag,
-                                    const std::optional<schedule::Schedule>& schedule,
+Result<lower::Lowered> lower_kernel(const te::Dag& dag, const schedule::Schedule& schedule,
                                     const target::Target& target,
                                     const lower::PassOptions& passes) {
-  if (!schedule) {
-    TESSERA_TRY(space::DefaultSchedule made, space::lower_default(dag, target));
-    return std::move(made.lowered);
-  }
   const Clock::time_point start = Clock::now();
-  TESSERA_TRY(const schedule::State state, schedule::apply(dag, *schedule));
-  const double apply_ms = elapsed_ms(start);
+  TESSERA_TRY(const schedule::State state, schedule::apply(dag, schedule));
+  const double apply_ms = milliseconds_since(start);
   TESSERA_TRY(lower::Lowered out, lower::lower(state, target, passes));
   out.times.insert(out.times.begin(), {"apply_schedule", apply_ms});
   return out;
@@ -90,7 +78,13 @@ Result<Kernel> compile_lowered(const lower::Lowered& lowered, const target::Targ
 Result<Kernel> build_kernel(const te::Dag& dag, const std::optional<schedule::Schedule>& schedule,
                             const target::Target& target, const BuildOptions& options,
                             BuildTimes* times) {
-  TESSERA_TRY(const lower::Lowered lowered, lower_kernel(dag, schedule, target, options.passes));
+  lower::Lowered lowered;
+  if (schedule) {
+    TESSERA_TRY(lowered, lower_kernel(dag, *schedule, target));
+  } else {
+    TESSERA_TRY(space::DefaultSchedule made, space::lower_default(dag, target));
+    lowered = std::move(made.lowered);
+  }
   if (times) *times = lowered.times;
   return compile_lowered(lowered, target, options, times);
 }
@@ -113,7 +107,7 @@ Result<LoadedKernel> load_or_build(const te::Dag& dag,
   TESSERA_TRY(out.kernel, build_kernel(dag, schedule, target, options.build, &out.times));
   const Clock::time_point loading = Clock::now();
   TESSERA_TRY(out.code, load(out.kernel.binary, options.device));
-  out.times.push_back({"load", elapsed_ms(loading)});
+  out.times.push_back({"load", milliseconds_since(loading)});
   if (!key.empty()) options.cache->store(key, out.kernel);
   return out;
 }

@@ -32,7 +32,6 @@ std::uint64_t kernel_digest(const ir::Func& loops);
 std::uint64_t kernel_digest(const runtime::Binary& device_code);
 
 struct BuildOptions {
-  lower::PassOptions passes;
   codegen::CodegenOptions codegen;
   // Entry point of a processor's object; empty: the name of the Dag made one that no C function
   // has, to be loaded into a process.
@@ -42,14 +41,12 @@ struct BuildOptions {
 // Milliseconds of every step from schedule to code, in order.
 using BuildTimes = std::vector<lower::PassTime>;
 
-// The default schedule where none is given.
-Result<lower::Lowered> lower_kernel(const te::Dag& dag,
-                                    const std::optional<schedule::Schedule>& schedule,
+Result<lower::Lowered> lower_kernel(const te::Dag& dag, const schedule::Schedule& schedule,
                                     const target::Target& target,
                                     const lower::PassOptions& passes = {});
 Result<Kernel> compile_lowered(const lower::Lowered& lowered, const target::Target& target,
                                const BuildOptions& options = {}, BuildTimes* times = nullptr);
-// Both.
+// Both, by the default schedule where none is given.
 Result<Kernel> build_kernel(const te::Dag& dag, const std::optional<schedule::Schedule>& schedule,
                             const target::Target& target, const BuildOptions& options = {},
                             BuildTimes* times = nullptr);

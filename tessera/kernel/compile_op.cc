@@ -1,8 +1,7 @@
 #include "tessera/kernel/compile_op.h"
 
-#include <chrono>
-
 #include "tessera/lower/lower.h"
+#include "tessera/support/clock.h"
 
 namespace tessera::kernel {
 
@@ -14,7 +13,7 @@ Result<CompiledOp> compile_op(const te::Dag& dag, const std::string& schedule_te
 
 Result<CompiledOp> compile_op(const te::Dag& dag, const std::optional<schedule::Schedule>& schedule,
                               const target::Target& target, const CompileOptions& options) {
-  const auto start = std::chrono::steady_clock::now();
+  const Clock::time_point start = Clock::now();
   TESSERA_TRY(LoadedKernel loaded, load_or_build(dag, schedule, target,
                                                  {.build = options.build,
                                                   .cache = options.cache.get(),
@@ -23,8 +22,7 @@ Result<CompiledOp> compile_op(const te::Dag& dag, const std::optional<schedule::
                 .param_layouts = std::move(loaded.kernel.param_layouts),
                 .code = std::move(loaded.code),
                 .times = std::move(loaded.times)};
-  op.total_ms =
-      std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+  op.total_ms = milliseconds_since(start);
   return op;
 }
 

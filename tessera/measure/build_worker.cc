@@ -45,9 +45,8 @@ Result<void> assemble(runtime::Binary* binary) {
 
 Result<Built> build(const te::Dag& dag, const schedule::Schedule& steps,
                     const target::Target& target) {
-  TESSERA_TRY(
-      kernel::Kernel kernel,
-      kernel::build_kernel(dag, steps, target, {.passes = {}, .codegen = {}, .symbol = kSymbol}));
+  TESSERA_TRY(kernel::Kernel kernel,
+              kernel::build_kernel(dag, steps, target, {.codegen = {}, .symbol = kSymbol}));
   TESSERA_DO(assemble(&kernel.binary));
   Built built;
   built.kind = kernel.binary.kind;
