@@ -6,7 +6,8 @@
 #   cuda  torch.compile and XLA, in f32 (exact, and as they come) and f16 at batch 1; batches of 8 and 32 of four
 #         networks; torch.compile with all of its search on two
 # The libraries of a group of networks load and compile side by side; then one network at a time is timed, while nothing
-# else runs. What Tessera and the libraries decide by timing on a GPU is decided one process at a time, too.
+# else runs. What Tessera, cuDNN and XLA decide by timing on a GPU is decided by one process at a time, too; what
+# torch.compile times while it compiles is not.
 # Environment: TESSERA, the program; GROUP, networks that are prepared together (16; fewer take less memory); PREPARE_S,
 # seconds after which those that are not prepared are given up (600); SERIES, the parts to record, such as "1 16" or
 # "f16 f32 batches max"; NETWORKS, instead of the fifteen.
