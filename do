@@ -222,24 +222,33 @@ cmd_wheel() {
 
 cmd_walk() { tests/walk/walk.sh "$@"; }
 
-# The folders of tessera/ that have tests of their own, those that others include first.
+# The libraries, and the groups, that have tests of their own, those that others include first.
 tested_folders() {
   local folder
   for folder in $(sed -n 's/^foreach(folder \(.*\))$/\1/p' tests/CMakeLists.txt); do
-    if [ -d "tessera/$folder" ] && [ -f "tests/$folder/CMakeLists.txt" ]; then echo "$folder"; fi
+    if [ -n "$(sources_of "$folder")" ] && [ -f "tests/$folder/CMakeLists.txt" ]; then echo "$folder"; fi
   done
 }
 
-# The folders that FOLDER may include: DEPS of its CMakeLists.txt.
+# sources_of NAME: the folder of a library or of a group of them.
+sources_of() {
+  local found
+  for found in "tessera/$1" tessera/*/"$1"; do
+    if [ -d "$found" ]; then echo "$found"; return; fi
+  done
+}
+
+# deps_of NAME: the libraries that it may include, by DEPS of its CMakeLists.txt; of a group, what its libraries may.
 deps_of() {
-  tr '\n' ' ' <"tessera/$1/CMakeLists.txt" | grep -oE 'DEPS [^)]*' | sed 's/THIRD_PARTY.*//; s/^DEPS//' | tr ' ' '\n' |
+  find "$(sources_of "$1")" -name CMakeLists.txt -exec cat {} + | tr '\n' ' ' | grep -oE 'DEPS [^)]*' | sed 's/THIRD_PARTY.*//; s/^DEPS//' | tr ' ' '\n' |
     sed 's,/.*,,' | grep -v '^$' || true
 }
 
 # touched_folders REVISION: those with changed sources or tests, then those that include one of them.
 touched_folders() {
   local changed folder dep
-  changed=$(git diff --name-only --diff-filter=d "$1" -- tessera tests | sed -nE 's,^(tessera|tests)/([^/]+)/.*\.(cc|c|h)$,\2,p' | sort -u)
+  changed=$(git diff --name-only --diff-filter=d "$1" -- tessera tests |
+    sed -nE 's,^(tessera/|tests/)([^/]+)/(([^/]+)/)?.*\.(cc|c|h)$,\2 \4,p' | tr ' ' '\n' | grep . | sort -u)
   printf '%s\n' "$changed"
   while read -r folder; do
     while read -r dep; do
@@ -249,7 +258,7 @@ touched_folders() {
 }
 
 # Whether sources of the folder start threads or share memory between them.
-has_threads() { grep -rqE 'std::(j?thread|atomic|mutex)|pthread_|support/parallel\.h' --include='*.cc' --include='*.c' --include='*.h' "tessera/$1"; }
+has_threads() { grep -rqE 'std::(j?thread|atomic|mutex)|pthread_|support/parallel\.h' --include='*.cc' --include='*.c' --include='*.h' "$(sources_of "$1")"; }
 
 # Whether the preset builds tests of the folder: those of the trainer need libtorch.
 has_tests() {
@@ -448,7 +457,7 @@ cmd_lint() {
   say "clang-format"
   xargs -r "$format" --dry-run -Werror <<<"$files"
   # The peers, training and examples need what may not be installed.
-  files=$(grep '\.cc$' <<<"$files" | grep -vE '^(cmake|examples|peers|tessera/train|tests/(train|peers))/' || true)
+  files=$(grep '\.cc$' <<<"$files" | grep -vE '^(cmake|examples|peers|tessera/learn/train|tests/(train|peers))/' || true)
   if [ -z "$files" ]; then
     say "clang-tidy: no changed source; --all checks every one"
     return

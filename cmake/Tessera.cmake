@@ -4,7 +4,7 @@ function(tessera_wanted folder result)
   if(NOT TESSERA_LLVM)
     # Those that need LLVM, SQLite, protobuf or CLI11, and those above them. Of kernel, measure and record, the parts
     # that need none are built.
-    set(compiler codegen onnx zoo exec infer model search driver artifact capi cli)
+    set(compiler codegen onnx zoo exec infer model search compile bench tune collect study app artifact capi cli)
     if(folder IN_LIST compiler OR (folder MATCHES "^(dataset|graphset|lm)$" AND NOT ZLIB_FOUND))
       set(wanted FALSE)
     endif()
@@ -44,7 +44,7 @@ function(tessera_library name)
     endif()
     set(test layering_${kind})
     add_test(NAME ${test}
-      COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_CURRENT_SOURCE_DIR} -DSELF=${folder} "-DALLOWED=${allowed}"
+      COMMAND ${CMAKE_COMMAND} -DFOLDER=${CMAKE_CURRENT_SOURCE_DIR} -DTREE=${PROJECT_SOURCE_DIR}/tessera -DSELF=${folder} "-DALLOWED=${allowed}"
               "-DFILES=${files}" -P ${PROJECT_SOURCE_DIR}/cmake/layering_test.cmake)
     set_tests_properties(${test} PROPERTIES LABELS unit)
   endif()

@@ -6,7 +6,7 @@ foreach(file IN LISTS FILES)
   string(APPEND all ${digest})
 endforeach()
 string(SHA256 digest "${all}")
-file(WRITE ${OUTPUT} "#include \"tessera/codegen/codegen.h\"
+file(WRITE ${OUTPUT} "#include \"tessera/backend/codegen/codegen.h\"
 namespace tessera::codegen {
 const char* const kBackEndSources = \"${digest}\";
 }

@@ -1,5 +1,5 @@
 # Fails when a file of ROOT breaks a rule of the layout: sources of at most 800 lines, a short README.md in every
-# library folder, every source listed in the CMakeLists.txt above it.
+# group and library, every source listed in the CMakeLists.txt above it.
 set(bad "")
 foreach(tree tessera tests peers bench tools)
   file(GLOB_RECURSE found ${ROOT}/${tree}/*.cc ${ROOT}/${tree}/*.h)
@@ -32,9 +32,13 @@ foreach(source IN LISTS sources)
   endif()
 endforeach()
 
-file(GLOB folders ${ROOT}/tessera/*/CMakeLists.txt)
-foreach(list_file IN LISTS folders)
-  get_filename_component(folder ${list_file} DIRECTORY)
+file(GLOB libraries ${ROOT}/tessera/*/CMakeLists.txt ${ROOT}/tessera/*/*/CMakeLists.txt)
+list(TRANSFORM libraries REPLACE "/CMakeLists.txt$" "")
+file(GLOB groups LIST_DIRECTORIES true ${ROOT}/tessera/*)
+list(FILTER groups EXCLUDE REGEX "\\.txt$")
+list(APPEND libraries ${groups})
+list(REMOVE_DUPLICATES libraries)
+foreach(folder IN LISTS libraries)
   file(RELATIVE_PATH name ${ROOT} ${folder})
   if(NOT EXISTS ${folder}/README.md)
     string(APPEND bad "${name}: no README.md\n")

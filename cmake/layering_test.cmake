@@ -1,4 +1,4 @@
-# Fails when a source in FOLDER (with FILES, "a.cc|b.cc": those and their headers) includes a Tessera folder outside
+# Fails when a source in FOLDER (with FILES, "a.cc|b.cc": those and their headers) includes a library of TREE outside
 # ALLOWED ("a|b|c") or itself, and when no source includes one of ALLOWED: a licence that nobody uses hides the next
 # dependency.
 file(GLOB_RECURSE sources ${FOLDER}/*.h ${FOLDER}/*.cc ${FOLDER}/*.c)
@@ -17,6 +17,9 @@ foreach(source IN LISTS sources)
   file(STRINGS ${source} lines REGEX "^#include \"tessera/")
   foreach(line IN LISTS lines)
     string(REGEX REPLACE "^#include \"tessera/([a-z_]+)/.*" "\\1" folder "${line}")
+    if(NOT EXISTS ${TREE}/${folder}/CMakeLists.txt)  # a group: the library is the folder inside
+      string(REGEX REPLACE "^#include \"tessera/[a-z_]+/([a-z_]+)/.*" "\\1" folder "${line}")
+    endif()
     list(APPEND used ${folder})
     if(NOT folder MATCHES "^(${SELF}|${ALLOWED})$")
       string(APPEND bad "${source}: ${line}\n")

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "peers/operation.h"
-#include "tessera/runtime/device/cuda_driver.h"
-#include "tessera/runtime/device/shared_library.h"
+#include "tessera/machine/runtime/device/cuda_driver.h"
+#include "tessera/machine/runtime/device/shared_library.h"
 
 namespace tessera::peers {
 

@@ -12,10 +12,10 @@
 
 #include "bench/growth/measure.h"
 #include "bench/growth/models.h"
-#include "tessera/record/row.h"
 #include "tessera/support/file_writer.h"
 #include "tessera/support/files.h"
 #include "tessera/support/temporary_folder.h"
+#include "tessera/trials/record/row.h"
 
 namespace tessera::growth {
 namespace {

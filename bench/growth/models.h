@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/onnx/model.h"
+#include "tessera/frontend/onnx/model.h"
 
 namespace tessera::growth {
 

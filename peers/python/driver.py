@@ -1,6 +1,6 @@
 """Runs an ONNX model in one library for `tessera bench --peers`, in a process of its own.
 
-usage: driver.py PEER, with the socket of tessera/driver/bench/peer_wire.h as standard input
+usage: driver.py PEER, with the socket of tessera/app/bench/peer_wire.h as standard input
 
 A peer is a module `<name>_peer.py` whose `open_model(job)` returns an object with `version`, `run()`, one
 inference from the inputs it was opened with, and `outputs()`, arrays in the order of `job.outputs`. One that runs on a

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "tessera/model/row_schema.h"
-#include "tessera/schedule/step.h"
+#include "tessera/learn/model/row_schema.h"
+#include "tessera/scheduling/schedule/step.h"
 
 namespace tessera::search {
 namespace {

@@ -7,11 +7,11 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/dataset/candidate_rows.h"
-#include "tessera/feature/extract.h"
-#include "tessera/feature/feature_set.h"
-#include "tessera/model/cost_model.h"
-#include "tessera/space/space.h"
+#include "tessera/learn/dataset/candidate_rows.h"
+#include "tessera/learn/model/cost_model.h"
+#include "tessera/scheduling/feature/extract.h"
+#include "tessera/scheduling/feature/feature_set.h"
+#include "tessera/scheduling/space/space.h"
 
 namespace tessera::search {
 

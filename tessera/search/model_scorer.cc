@@ -9,9 +9,9 @@
 #include <thread>
 #include <unordered_map>
 
-#include "tessera/model/fit.h"
-#include "tessera/model/guard.h"
-#include "tessera/model/row_schema.h"
+#include "tessera/learn/model/fit.h"
+#include "tessera/learn/model/guard.h"
+#include "tessera/learn/model/row_schema.h"
 #include "tessera/search/featurizer.h"
 
 namespace tessera::search {

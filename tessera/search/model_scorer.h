@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/model/cost_model.h"
+#include "tessera/learn/model/cost_model.h"
 #include "tessera/search/policy.h"
 #include "tessera/support/result.h"
 

@@ -1,7 +1,7 @@
 // A space in which some decisions are not open.
 #pragma once
 
-#include "tessera/space/space.h"
+#include "tessera/scheduling/space/space.h"
 
 namespace tessera::search {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/lm/reader.h"
-#include "tessera/space/space.h"
+#include "tessera/learn/lm/reader.h"
+#include "tessera/scheduling/space/space.h"
 #include "tessera/support/result.h"
 
 namespace tessera::search {

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "tessera/space/walk.h"
+#include "tessera/scheduling/space/walk.h"
 
 namespace tessera::search {
 namespace {

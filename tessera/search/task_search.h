@@ -7,10 +7,10 @@
 #include <unordered_set>
 #include <vector>
 
-#include "tessera/measure/measurement.h"
-#include "tessera/record/record.h"
 #include "tessera/search/model_scorer.h"
 #include "tessera/search/policy.h"
+#include "tessera/trials/measure/measurement.h"
+#include "tessera/trials/record/record.h"
 
 namespace tessera::search {
 

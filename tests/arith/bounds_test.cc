@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "tessera/arith/interval.h"
-#include "tessera/arith/simplify.h"
-#include "tessera/ir/build.h"
-#include "tessera/ir/text.h"
+#include "tessera/lang/arith/interval.h"
+#include "tessera/lang/arith/simplify.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/text.h"
 
 namespace tessera::arith {
 namespace {

@@ -1,6 +1,6 @@
 #include "evaluate.h"
 
-#include "tessera/ir/fold.h"
+#include "tessera/lang/ir/fold.h"
 
 namespace tessera::arith {
 

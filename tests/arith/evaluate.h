@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <map>
 
-#include "tessera/arith/interval.h"
-#include "tessera/ir/expr.h"
+#include "tessera/lang/arith/interval.h"
+#include "tessera/lang/ir/expr.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::arith {

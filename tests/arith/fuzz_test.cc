@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "evaluate.h"
-#include "tessera/arith/simplify.h"
-#include "tessera/ir/build.h"
-#include "tessera/ir/text.h"
-#include "tessera/ir/visitor.h"
+#include "tessera/lang/arith/simplify.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/ir/visitor.h"
 
 namespace tessera::arith {
 namespace {

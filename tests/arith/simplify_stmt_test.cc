@@ -1,8 +1,8 @@
 #include <gtest/gtest.h>
 
-#include "tessera/arith/simplify.h"
-#include "tessera/ir/build.h"
-#include "tessera/ir/text.h"
+#include "tessera/lang/arith/simplify.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/text.h"
 
 namespace tessera::arith {
 namespace {

@@ -1,11 +1,11 @@
-#include "tessera/arith/simplify.h"
+#include "tessera/lang/arith/simplify.h"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/build.h"
-#include "tessera/ir/text.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/text.h"
 
 namespace tessera::arith {
 namespace {

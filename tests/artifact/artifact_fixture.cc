@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tessera/artifact/toolchain.h"
-#include "tessera/graph/builder.h"
+#include "tessera/backend/artifact/toolchain.h"
+#include "tessera/frontend/graph/builder.h"
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
 #include "tests/testing/testing.h"

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/graph/graph.h"
+#include "tessera/frontend/graph/graph.h"
 
 namespace tessera::artifact {
 

@@ -1,13 +1,13 @@
-#include "tessera/artifact/compile_artifact.h"
+#include "tessera/backend/artifact/compile_artifact.h"
 
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
-#include "tessera/artifact/elf.h"
-#include "tessera/artifact/load_artifact.h"
-#include "tessera/artifact/toolchain.h"
+#include "tessera/backend/artifact/elf.h"
+#include "tessera/backend/artifact/load_artifact.h"
+#include "tessera/backend/artifact/toolchain.h"
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
 #include "tessera/support/safetensors.h"

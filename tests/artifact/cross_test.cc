@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/artifact/compile_artifact.h"
-#include "tessera/artifact/embedded_files.h"
-#include "tessera/artifact/load_artifact.h"
-#include "tessera/artifact/toolchain.h"
+#include "tessera/backend/artifact/compile_artifact.h"
+#include "tessera/backend/artifact/embedded_files.h"
+#include "tessera/backend/artifact/load_artifact.h"
+#include "tessera/backend/artifact/toolchain.h"
 #include "tessera/support/run_tool.h"
 #include "tests/artifact/artifact_fixture.h"
 

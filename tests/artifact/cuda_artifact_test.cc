@@ -5,10 +5,10 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tessera/artifact/compile_artifact.h"
-#include "tessera/artifact/load_artifact.h"
-#include "tessera/graph/builder.h"
-#include "tessera/runtime/device/devices.h"
+#include "tessera/backend/artifact/compile_artifact.h"
+#include "tessera/backend/artifact/load_artifact.h"
+#include "tessera/frontend/graph/builder.h"
+#include "tessera/machine/runtime/device/devices.h"
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
 #include "tests/artifact/artifact_fixture.h"

@@ -4,13 +4,13 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tessera/artifact/compile_artifact.h"
-#include "tessera/artifact/device_model.h"
-#include "tessera/artifact/load_artifact.h"
-#include "tessera/driver/bench/bench_model.h"
-#include "tessera/driver/compile/load_graph.h"
-#include "tessera/runtime/device/devices.h"
-#include "tessera/runtime/device/opencl_driver.h"
+#include "tessera/app/bench/bench_model.h"
+#include "tessera/app/compile/load_graph.h"
+#include "tessera/backend/artifact/compile_artifact.h"
+#include "tessera/backend/artifact/device_model.h"
+#include "tessera/backend/artifact/load_artifact.h"
+#include "tessera/machine/runtime/device/devices.h"
+#include "tessera/machine/runtime/device/opencl_driver.h"
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
 #include "tests/artifact/artifact_fixture.h"
@@ -120,9 +120,9 @@ TEST_P(DeviceArtifact, NetworksComputeWhatTheProcessorComputes) {
         "zoo:bert_tiny@layers=1,seq=8,hidden=32,ffn=64,heads=2,vocab=50"}) {
     std::vector<std::vector<HostTensor>> results;
     for (const target::Target& target : {target::host(), target_}) {
-      driver::LoadOptions load;
-      load.passes = driver::passes_for(target);
-      const auto graph = driver::load_graph(model, load);
+      app::LoadOptions load;
+      load.passes = app::passes_for(target);
+      const auto graph = app::load_graph(model, load);
       ASSERT_TRUE(graph.ok()) << graph.error().message;
       const std::string folder = fresh_folder() + "/net";
       const auto report = compile(*graph, target, folder);
@@ -135,7 +135,7 @@ TEST_P(DeviceArtifact, NetworksComputeWhatTheProcessorComputes) {
         names.push_back(t.name);
         types.push_back({t.dtype, t.shape});
       }
-      auto outputs = artifact->run(driver::random_model_inputs(names, types, 1));
+      auto outputs = artifact->run(app::random_model_inputs(names, types, 1));
       ASSERT_TRUE(outputs.ok()) << model << ": " << outputs.error().message;
       results.push_back(std::move(*outputs));
     }

@@ -1,4 +1,4 @@
-#include "tessera/artifact/header_text.h"
+#include "tessera/backend/artifact/header_text.h"
 
 #include <gtest/gtest.h>
 

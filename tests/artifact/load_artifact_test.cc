@@ -1,13 +1,13 @@
-#include "tessera/artifact/load_artifact.h"
+#include "tessera/backend/artifact/load_artifact.h"
 
 #include <filesystem>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tessera/artifact/compile_artifact.h"
-#include "tessera/graph/builder.h"
-#include "tessera/runtime/thread_pool.h"
+#include "tessera/backend/artifact/compile_artifact.h"
+#include "tessera/frontend/graph/builder.h"
+#include "tessera/machine/runtime/thread_pool.h"
 #include "tessera/support/files.h"
 #include "tests/artifact/artifact_fixture.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tessera/artifact/metadata.h"
+#include "tessera/backend/artifact/metadata.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

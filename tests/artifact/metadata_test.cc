@@ -1,11 +1,11 @@
-#include "tessera/artifact/metadata.h"
+#include "tessera/backend/artifact/metadata.h"
 
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
-#include "tessera/artifact/elf.h"
-#include "tessera/artifact/toolchain.h"
+#include "tessera/backend/artifact/elf.h"
+#include "tessera/backend/artifact/toolchain.h"
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
 #include "tests/artifact/artifact_fixture.h"

@@ -1,4 +1,4 @@
-#include "tessera/artifact/object_linker.h"
+#include "tessera/backend/artifact/object_linker.h"
 
 #include <numeric>
 
@@ -6,9 +6,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tessera/artifact/data_image.h"
-#include "tessera/artifact/elf.h"
-#include "tessera/artifact/embedded_files.h"
+#include "tessera/backend/artifact/data_image.h"
+#include "tessera/backend/artifact/elf.h"
+#include "tessera/backend/artifact/embedded_files.h"
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
 #include "tests/artifact/artifact_fixture.h"

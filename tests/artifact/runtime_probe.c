@@ -1,6 +1,6 @@
 #include "tests/artifact/runtime_probe.h"
 
-#include "tessera/artifact/runtime/context.c"
+#include "tessera/backend/artifact/runtime/context.c"
 
 int probe_cpu_has(const char* name) { return tsr_cpu_has(name); }
 uint64_t probe_digest(const void* bytes, uint64_t count) {

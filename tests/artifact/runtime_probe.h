@@ -1,7 +1,7 @@
 // The artifacts' C runtime as functions that tests can call.
 #pragma once
 
-#include "tessera/artifact/runtime/program.h"
+#include "tessera/backend/artifact/runtime/program.h"
 
 #ifdef __cplusplus
 extern "C" {

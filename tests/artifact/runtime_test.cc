@@ -9,8 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/artifact/digest.h"
-#include "tessera/target/features.h"
+#include "tessera/backend/artifact/digest.h"
+#include "tessera/machine/target/features.h"
 #include "tests/artifact/runtime_probe.h"
 
 namespace tessera::artifact {

@@ -3,12 +3,12 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/artifact/compile_artifact.h"
-#include "tessera/artifact/load_artifact.h"
-#include "tessera/driver/bench/model_inputs.h"
-#include "tessera/driver/compile/decide_model.h"
-#include "tessera/driver/compile/prepare_model.h"
-#include "tessera/exec/model_runner.h"
+#include "tessera/app/bench/model_inputs.h"
+#include "tessera/app/compile/decide_model.h"
+#include "tessera/app/compile/prepare_model.h"
+#include "tessera/backend/artifact/compile_artifact.h"
+#include "tessera/backend/artifact/load_artifact.h"
+#include "tessera/backend/exec/model_runner.h"
 #include "tests/artifact/artifact_fixture.h"
 
 namespace tessera::artifact {
@@ -24,16 +24,16 @@ class SameBits : public ::testing::TestWithParam<Case> {};
 TEST_P(SameBits, AsTheModelInThisProcess) {
   const auto& [name, threads] = GetParam();
   const target::Target target = target::code_target(target::host(), threads);
-  const driver::LoadOptions load = driver::load_options_for(target::host());
+  const app::LoadOptions load = app::load_options_for(target::host());
 
   // As `tessera compile` does without a cost model.
-  driver::CompileOptions decide;
+  app::CompileOptions decide;
   decide.target = target;
   decide.load = load;
-  decide.cost_model = driver::kNoModel;
-  const auto onnx = driver::load_onnx(name);
+  decide.cost_model = app::kNoModel;
+  const auto onnx = app::load_onnx(name);
   ASSERT_TRUE(onnx.ok()) << onnx.error().message;
-  const auto decided = driver::decide_model(*onnx, decide);
+  const auto decided = app::decide_model(*onnx, decide);
   ASSERT_TRUE(decided.ok()) << decided.error().message;
   const std::string folder = fresh_folder() + "/net";
   ArtifactOptions options;
@@ -45,12 +45,12 @@ TEST_P(SameBits, AsTheModelInThisProcess) {
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
 
   // As `tessera run` does.
-  driver::ModelSource source(name);
-  driver::PrepareOptions prepare{.load = load, .build = {}, .plan = {}, .target = target};
-  const auto prepared = driver::prepare_model(source, prepare);
+  app::ModelSource source(name);
+  app::PrepareOptions prepare{.load = load, .build = {}, .plan = {}, .target = target};
+  const auto prepared = app::prepare_model(source, prepare);
   ASSERT_TRUE(prepared.ok()) << prepared.error().message;
 
-  const std::vector<HostTensor> inputs = driver::random_model_inputs(decided->graph, 1);
+  const std::vector<HostTensor> inputs = app::random_model_inputs(decided->graph, 1);
   runtime::ThreadPool pool({.threads = threads});
   const auto want = exec::run_model(prepared->model, pool, inputs);
   ASSERT_TRUE(want.ok()) << want.error().message;

@@ -1,4 +1,4 @@
-#include "tessera/artifact/staging_folder.h"
+#include "tessera/backend/artifact/staging_folder.h"
 
 #include <filesystem>
 

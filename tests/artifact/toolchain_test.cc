@@ -1,5 +1,5 @@
 // Which compiler is taken, and what is said when there is none: with programs of our own in PATH.
-#include "tessera/artifact/toolchain.h"
+#include "tessera/backend/artifact/toolchain.h"
 
 #include <cstdlib>
 #include <filesystem>

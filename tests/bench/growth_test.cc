@@ -6,7 +6,7 @@
 
 #include "bench/growth/measure.h"
 #include "bench/growth/models.h"
-#include "tessera/onnx/import.h"
+#include "tessera/frontend/onnx/import.h"
 
 namespace tessera::growth {
 namespace {

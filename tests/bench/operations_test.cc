@@ -8,11 +8,11 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/kernel/check_output.h"
-#include "tessera/kernel/compile_op.h"
-#include "tessera/runtime/device/cpu_device.h"
-#include "tessera/space/default_schedule.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/backend/kernel/check_output.h"
+#include "tessera/backend/kernel/compile_op.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
+#include "tessera/scheduling/space/default_schedule.h"
 
 namespace tessera {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/schedule/step.h"
+#include "tessera/frontend/zoo/zoo.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/schedule/step.h"
 #include "tessera/support/files.h"
-#include "tessera/te/op_spec.h"
-#include "tessera/zoo/zoo.h"
 
 namespace tessera {
 namespace {

@@ -12,7 +12,7 @@
 #include <tessera/tessera.h>
 #include <unistd.h>
 
-#include "tessera/target/target.h"
+#include "tessera/machine/target/target.h"
 #include "tests/capi/small_model.h"
 
 namespace tessera::capi {

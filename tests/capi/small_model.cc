@@ -1,6 +1,6 @@
 #include "tests/capi/small_model.h"
 
-#include "tessera/onnx/model.h"
+#include "tessera/frontend/onnx/model.h"
 
 namespace tessera::capi {
 

@@ -28,7 +28,7 @@ class Nightly : public ::testing::Test {
         "tessera_fuzzer(a SOURCES a.cc)\nif(ZLIB_FOUND)\n  tessera_fuzzer(b SOURCES b.cc)\n");
     write_file("tests/train/CMakeLists.txt", "tessera_test(train)\n");
     write_file("tessera/support/CMakeLists.txt", "tessera_library(support)\n");
-    write_file("tessera/train/CMakeLists.txt", "tessera_library(train)\n");
+    write_file("tessera/learn/train/CMakeLists.txt", "tessera_library(train)\n");
     write_file("tessera/support/parallel.cc", "std::thread t;\n");
     for (const char* tool :
          {"tools/cmake", "tools/ctest", "tools/dpkg-query", "tools/apt-get", "tools/clang++-14",

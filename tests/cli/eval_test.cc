@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tessera/dataset/dataset.h"
+#include "tessera/learn/dataset/dataset.h"
 #include "tessera/support/npz.h"
 #include "tests/cli/process.h"
 #include "tests/testing/testing.h"

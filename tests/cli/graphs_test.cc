@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tessera/graphset/npz_file.h"
+#include "tessera/learn/graphset/npz_file.h"
 #include "tests/cli/process.h"
 #include "tests/graphset/graph_case.h"
 

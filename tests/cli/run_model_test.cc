@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/onnx/import.h"
+#include "tessera/frontend/onnx/import.h"
 #include "tessera/support/npz.h"
 #include "tests/cli/model_files.h"
 #include "tests/cli/process.h"

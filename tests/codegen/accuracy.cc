@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "kernel_runner.h"
-#include "tessera/codegen/llvm/vector_math.h"
-#include "tessera/ir/build.h"
+#include "tessera/backend/codegen/llvm/vector_math.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::codegen {
 namespace {

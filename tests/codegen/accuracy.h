@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tessera/ir/expr.h"
+#include "tessera/lang/ir/expr.h"
 
 namespace tessera::codegen {
 

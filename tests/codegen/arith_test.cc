@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "kernel_runner.h"
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::codegen {
 namespace {

@@ -2,7 +2,7 @@
 
 #include "kernel_runner.h"
 #include "micro_kernel.h"
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::codegen {
 namespace {

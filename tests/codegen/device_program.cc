@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/text.h"
-#include "tessera/ir/verify.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/ir/verify.h"
 
 namespace tessera::codegen {
 

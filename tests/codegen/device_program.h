@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tessera/ir/launch.h"
+#include "tessera/lang/ir/launch.h"
 
 namespace tessera::codegen {
 

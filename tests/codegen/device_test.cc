@@ -5,8 +5,8 @@
 #include "device_program.h"
 #include "kernel_runner.h"
 #include "micro_kernel.h"
-#include "tessera/interp/interp.h"
-#include "tessera/runtime/device/devices.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/machine/runtime/device/devices.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::codegen {

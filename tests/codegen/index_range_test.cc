@@ -1,8 +1,8 @@
-#include "tessera/codegen/llvm/index_range.h"
+#include "tessera/backend/codegen/llvm/index_range.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::codegen {
 namespace {

@@ -1,10 +1,10 @@
-#include "tessera/codegen/llvm/index.h"
+#include "tessera/backend/codegen/llvm/index.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/codegen/lane.h"
-#include "tessera/codegen/llvm/workspace.h"
-#include "tessera/ir/build.h"
+#include "tessera/backend/codegen/lane.h"
+#include "tessera/backend/codegen/llvm/workspace.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::codegen {
 namespace {

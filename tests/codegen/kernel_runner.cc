@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/interp/interp.h"
-#include "tessera/ir/build.h"
-#include "tessera/ir/verify.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/verify.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::codegen {

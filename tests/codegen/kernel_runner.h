@@ -9,9 +9,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/codegen/codegen.h"
-#include "tessera/ir/stmt.h"
-#include "tessera/runtime/device/cpu_device.h"
+#include "tessera/backend/codegen/codegen.h"
+#include "tessera/lang/ir/stmt.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/support/host_tensor.h"
 
 namespace tessera::codegen {

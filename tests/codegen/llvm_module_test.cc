@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "tessera/codegen/back_ends.h"
+#include "tessera/backend/codegen/back_ends.h"
 
 namespace tessera::codegen {
 namespace {

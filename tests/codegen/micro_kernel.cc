@@ -1,6 +1,6 @@
 #include "micro_kernel.h"
 
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::codegen {
 namespace {

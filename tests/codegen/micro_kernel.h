@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tessera/ir/stmt.h"
+#include "tessera/lang/ir/stmt.h"
 
 namespace tessera::codegen {
 

@@ -1,11 +1,11 @@
-#include "tessera/codegen/ptx_tools.h"
+#include "tessera/backend/codegen/ptx_tools.h"
 
 #include <tuple>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tessera/codegen/codegen.h"
+#include "tessera/backend/codegen/codegen.h"
 #include "tests/codegen/device_program.h"
 
 namespace tessera::codegen {

@@ -3,7 +3,7 @@
 #include <unistd.h>
 
 #include "kernel_runner.h"
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::codegen {
 namespace {

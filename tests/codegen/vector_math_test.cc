@@ -6,7 +6,7 @@
 
 #include "accuracy.h"
 #include "kernel_runner.h"
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::codegen {
 namespace {

@@ -1,13 +1,13 @@
-#include "tessera/dataset/ansor_rows.h"
+#include "tessera/learn/dataset/ansor_rows.h"
 
 #include <map>
 
 #include <gtest/gtest.h>
 
-#include "tessera/dataset/autotvm_rows.h"
-#include "tessera/dataset/candidate_rows.h"
-#include "tessera/feature/schema.h"
-#include "tessera/feature/step_rows.h"
+#include "tessera/learn/dataset/autotvm_rows.h"
+#include "tessera/learn/dataset/candidate_rows.h"
+#include "tessera/scheduling/feature/schema.h"
+#include "tessera/scheduling/feature/step_rows.h"
 
 namespace tessera::dataset {
 namespace {

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/space/space.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/space/space.h"
 #include "tessera/support/hash.h"
-#include "tessera/te/op_spec.h"
 
 namespace tessera::dataset {
 

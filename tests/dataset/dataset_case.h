@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tessera/dataset/dataset.h"
+#include "tessera/learn/dataset/dataset.h"
 
 namespace tessera::dataset {
 

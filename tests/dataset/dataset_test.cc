@@ -1,4 +1,4 @@
-#include "tessera/dataset/dataset.h"
+#include "tessera/learn/dataset/dataset.h"
 
 #include <filesystem>
 
@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "dataset_case.h"
-#include "tessera/dataset/gzip.h"
-#include "tessera/dataset/replace_folder.h"
-#include "tessera/dataset/text_column.h"
+#include "tessera/learn/dataset/gzip.h"
+#include "tessera/learn/dataset/replace_folder.h"
+#include "tessera/learn/dataset/text_column.h"
 #include "tessera/support/files.h"
 
 namespace tessera::dataset {

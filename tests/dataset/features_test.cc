@@ -1,4 +1,4 @@
-#include "tessera/dataset/features.h"
+#include "tessera/learn/dataset/features.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "dataset_case.h"
-#include "tessera/dataset/candidate_rows.h"
-#include "tessera/dataset/gzip.h"
-#include "tessera/feature/extract.h"
+#include "tessera/learn/dataset/candidate_rows.h"
+#include "tessera/learn/dataset/gzip.h"
+#include "tessera/scheduling/feature/extract.h"
 #include "tessera/support/files.h"
 #include "tessera/support/npz.h"
 

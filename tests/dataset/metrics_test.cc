@@ -1,4 +1,4 @@
-#include "tessera/dataset/metrics.h"
+#include "tessera/learn/dataset/metrics.h"
 
 #include <cmath>
 #include <limits>

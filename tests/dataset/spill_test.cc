@@ -1,4 +1,4 @@
-#include "tessera/dataset/spill.h"
+#include "tessera/learn/dataset/spill.h"
 
 #include <filesystem>
 

@@ -1,4 +1,4 @@
-#include "tessera/dataset/statistics.h"
+#include "tessera/learn/dataset/statistics.h"
 
 #include <gtest/gtest.h>
 

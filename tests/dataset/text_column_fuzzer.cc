@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tessera/dataset/text_column.h"
+#include "tessera/learn/dataset/text_column.h"
 
 namespace {
 

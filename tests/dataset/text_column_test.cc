@@ -1,4 +1,4 @@
-#include "tessera/dataset/text_column.h"
+#include "tessera/learn/dataset/text_column.h"
 
 #include <gtest/gtest.h>
 

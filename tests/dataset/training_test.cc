@@ -1,4 +1,4 @@
-#include "tessera/dataset/training.h"
+#include "tessera/learn/dataset/training.h"
 
 #include <filesystem>
 

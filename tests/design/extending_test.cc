@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/op.h"
+#include "tessera/frontend/graph/op.h"
 #include "tests/graph/passes_net.h"
 #include "tests/search/toy_space.h"
 

@@ -159,7 +159,7 @@ TEST(DesignPages, TheTestsTellSymbolsFromOtherCode) {
   EXPECT_EQ(words_of_symbol("space::Walk"), (std::vector<std::string>{"Walk", "space"}));
   EXPECT_EQ(words_of_symbol("kSteps"), std::vector<std::string>{"kSteps"});
   EXPECT_TRUE(words_of_symbol("--strict").empty());
-  EXPECT_FALSE(file_exists("tessera/lower/no_such_pass.cc"));
+  EXPECT_FALSE(file_exists("tessera/scheduling/lower/no_such_pass.cc"));
   EXPECT_FALSE(tree().words.contains(std::string("no_such") + "_symbol_anywhere"));
 }
 

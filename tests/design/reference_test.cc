@@ -6,12 +6,12 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/feature/extract.h"
-#include "tessera/graph/op.h"
-#include "tessera/graph/passes/passes.h"
-#include "tessera/measure/measurement.h"
-#include "tessera/plan/point.h"
+#include "tessera/frontend/graph/op.h"
+#include "tessera/frontend/graph/passes/passes.h"
+#include "tessera/frontend/plan/point.h"
+#include "tessera/scheduling/feature/extract.h"
 #include "tessera/search/policy.h"
+#include "tessera/trials/measure/measurement.h"
 
 namespace tessera {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <unistd.h>
 
-#include "tessera/exec/prepared_model.h"
-#include "tessera/kernel/kernel_cache.h"
+#include "tessera/backend/exec/prepared_model.h"
+#include "tessera/backend/kernel/kernel_cache.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera;  // NOLINT(google-build-using-namespace)

@@ -1,9 +1,9 @@
-#include "tessera/exec/compile_model.h"
+#include "tessera/backend/exec/compile_model.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/builder.h"
-#include "tessera/schedule/step.h"
+#include "tessera/frontend/graph/builder.h"
+#include "tessera/scheduling/schedule/step.h"
 
 namespace tessera::exec {
 namespace {

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/exec/compile_model.h"
-#include "tessera/exec/prepared_model.h"
-#include "tessera/graph/builder.h"
+#include "tessera/backend/exec/compile_model.h"
+#include "tessera/backend/exec/prepared_model.h"
+#include "tessera/frontend/graph/builder.h"
 
 namespace tessera::exec {
 namespace {

@@ -1,10 +1,10 @@
-#include "tessera/exec/index_checks.h"
+#include "tessera/backend/exec/index_checks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tessera/exec/model_runner.h"
-#include "tessera/graph/builder.h"
+#include "tessera/backend/exec/model_runner.h"
+#include "tessera/frontend/graph/builder.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::exec {

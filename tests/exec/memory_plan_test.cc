@@ -1,8 +1,8 @@
-#include "tessera/exec/memory_plan.h"
+#include "tessera/backend/exec/memory_plan.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/builder.h"
+#include "tessera/frontend/graph/builder.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::exec {

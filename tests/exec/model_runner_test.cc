@@ -1,12 +1,12 @@
 // Which of its recordings a runner keeps, on a device that only says how long they take.
-#include "tessera/exec/model_runner.h"
+#include "tessera/backend/exec/model_runner.h"
 
 #include <cstdlib>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "tessera/exec/step_order.h"
+#include "tessera/backend/exec/step_order.h"
 
 namespace tessera::exec {
 namespace {

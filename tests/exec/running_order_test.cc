@@ -1,5 +1,5 @@
 // Which steps keep their order, and that memory is never shared by steps that need not.
-#include "tessera/exec/running_order.h"
+#include "tessera/backend/exec/running_order.h"
 
 #include <algorithm>
 #include <map>
@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/exec/memory_plan.h"
-#include "tessera/graph/builder.h"
+#include "tessera/backend/exec/memory_plan.h"
+#include "tessera/frontend/graph/builder.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::exec {

@@ -1,10 +1,10 @@
 // Time of what a policy does to a candidate before a model sees it.
 #include <benchmark/benchmark.h>
 
-#include "tessera/feature/extract.h"
-#include "tessera/space/space.h"
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/feature/extract.h"
+#include "tessera/scheduling/space/space.h"
 
 namespace tessera::feature {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/schedule/step.h"
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/schedule/step.h"
 
 namespace tessera::feature {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/feature/extract.h"
-#include "tessera/schedule/state.h"
-#include "tessera/te/dag.h"
+#include "tessera/lang/te/dag.h"
+#include "tessera/scheduling/feature/extract.h"
+#include "tessera/scheduling/schedule/state.h"
 
 namespace tessera::feature {
 

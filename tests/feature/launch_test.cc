@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "feature_case.h"
-#include "tessera/space/space.h"
+#include "tessera/scheduling/space/space.h"
 
 namespace tessera::feature {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/feature/operator_embedding.h"
+#include "tessera/scheduling/feature/operator_embedding.h"
 
 #include <gtest/gtest.h>
 

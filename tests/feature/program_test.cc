@@ -1,10 +1,10 @@
 // Strides, regions and order of statements, in the layout that is stored.
-#include "tessera/feature/program.h"
+#include "tessera/scheduling/feature/program.h"
 
 #include <gtest/gtest.h>
 
 #include "feature_case.h"
-#include "tessera/te/builder.h"
+#include "tessera/lang/te/builder.h"
 
 namespace tessera::feature {
 namespace {

@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "feature_case.h"
-#include "tessera/space/default_schedule.h"
-#include "tessera/space/space.h"
+#include "tessera/scheduling/space/default_schedule.h"
+#include "tessera/scheduling/space/space.h"
 #include "tests/fuzz/random_dag.h"
 #include "tests/fuzz/random_schedule.h"
 

@@ -2,10 +2,10 @@
 #include <gtest/gtest.h>
 
 #include "feature_case.h"
-#include "tessera/feature/program.h"
-#include "tessera/lower/stage_domains.h"
-#include "tessera/schedule/inline_stages.h"
-#include "tessera/space/default_schedule.h"
+#include "tessera/scheduling/feature/program.h"
+#include "tessera/scheduling/lower/stage_domains.h"
+#include "tessera/scheduling/schedule/inline_stages.h"
+#include "tessera/scheduling/space/default_schedule.h"
 #include "tests/fuzz/random_dag.h"
 #include "tests/fuzz/random_schedule.h"
 

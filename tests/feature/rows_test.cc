@@ -1,4 +1,4 @@
-#include "tessera/feature/rows.h"
+#include "tessera/scheduling/feature/rows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
-#include "tessera/feature/stage_reads.h"
+#include "tessera/scheduling/feature/stage_reads.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/feature/extract.h"
-#include "tessera/space/space.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/feature/extract.h"
+#include "tessera/scheduling/space/space.h"
 
 namespace tessera::feature {
 namespace {

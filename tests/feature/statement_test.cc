@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "feature_case.h"
-#include "tessera/feature/feature_set.h"
+#include "tessera/scheduling/feature/feature_set.h"
 
 namespace tessera::feature {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/feature/step_rows.h"
+#include "tessera/scheduling/feature/step_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -4,14 +4,14 @@
 #include <cstring>
 
 #include "random_schedule.h"
-#include "tessera/codegen/codegen.h"
-#include "tessera/interp/interp.h"
-#include "tessera/ir/text.h"
-#include "tessera/ir/visitor.h"
-#include "tessera/lower/lower.h"
-#include "tessera/runtime/aligned_buffer.h"
-#include "tessera/runtime/device/cpu_device.h"
-#include "tessera/runtime/thread_pool.h"
+#include "tessera/backend/codegen/codegen.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/ir/visitor.h"
+#include "tessera/machine/runtime/aligned_buffer.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
+#include "tessera/machine/runtime/thread_pool.h"
+#include "tessera/scheduling/lower/lower.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::fuzz {

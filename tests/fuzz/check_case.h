@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "random_dag.h"
-#include "tessera/schedule/step.h"
+#include "tessera/scheduling/schedule/step.h"
 
 namespace tessera::fuzz {
 

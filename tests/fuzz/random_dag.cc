@@ -4,7 +4,7 @@
 #include <cmath>
 #include <map>
 
-#include "tessera/te/builder.h"
+#include "tessera/lang/te/builder.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::fuzz {

@@ -3,9 +3,9 @@
 
 #include <vector>
 
+#include "tessera/lang/te/dag.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/support/rng.h"
-#include "tessera/te/dag.h"
 
 namespace tessera::fuzz {
 

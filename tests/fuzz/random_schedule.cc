@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "tessera/ir/build.h"
-#include "tessera/ir/visitor.h"
-#include "tessera/lower/build_loop_nest.h"
-#include "tessera/schedule/inline_stages.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/visitor.h"
+#include "tessera/scheduling/lower/build_loop_nest.h"
+#include "tessera/scheduling/schedule/inline_stages.h"
 
 namespace tessera::fuzz {
 namespace {

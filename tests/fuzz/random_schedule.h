@@ -1,7 +1,7 @@
 // Random legal schedules of a Dag.
 #pragma once
 
-#include "tessera/schedule/step.h"
+#include "tessera/scheduling/schedule/step.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::fuzz {

@@ -1,9 +1,9 @@
 // Convolutions of the graph against sums written as loops.
 #include <gtest/gtest.h>
 
+#include "tessera/lang/te/ops/winograd.h"
+#include "tessera/lang/te/ops/winograd_transposed.h"
 #include "tessera/support/rng.h"
-#include "tessera/te/ops/winograd.h"
-#include "tessera/te/ops/winograd_transposed.h"
 #include "tests/graph/node_runner.h"
 
 namespace tessera::graph {

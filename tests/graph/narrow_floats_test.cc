@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "passes_net.h"
-#include "tessera/graph/roundings.h"
+#include "tessera/frontend/graph/roundings.h"
 
 namespace tessera::graph {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/op.h"
-#include "tessera/interp/interp.h"
+#include "tessera/frontend/graph/op.h"
+#include "tessera/lang/interp/interp.h"
 #include "tests/testing/tensors.h"
 #include "tests/testing/testing.h"
 

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "passes_net.h"
-#include "tessera/graph/passes/algorithms.h"
+#include "tessera/frontend/graph/passes/algorithms.h"
 
 namespace tessera::graph {
 namespace {

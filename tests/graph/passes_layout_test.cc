@@ -2,9 +2,9 @@
 #include <gtest/gtest.h>
 
 #include "passes_net.h"
-#include "tessera/graph/passes/algorithms.h"
-#include "tessera/graph/passes/axis_groups.h"
-#include "tessera/graph/passes/layout_choice.h"
+#include "tessera/frontend/graph/passes/algorithms.h"
+#include "tessera/frontend/graph/passes/axis_groups.h"
+#include "tessera/frontend/graph/passes/layout_choice.h"
 
 namespace tessera::graph {
 namespace {

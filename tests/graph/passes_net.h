@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/graph/builder.h"
-#include "tessera/graph/passes/passes.h"
+#include "tessera/frontend/graph/builder.h"
+#include "tessera/frontend/graph/passes/passes.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::graph {

@@ -1,4 +1,4 @@
-#include "tessera/graph/roundings.h"
+#include "tessera/frontend/graph/roundings.h"
 
 #include <gtest/gtest.h>
 

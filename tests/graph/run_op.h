@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/graph/op.h"
+#include "tessera/frontend/graph/op.h"
 #include "tests/testing/tensors.h"
 
 namespace tessera::graph {

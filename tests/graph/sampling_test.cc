@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tessera/ir/visitor.h"
+#include "tessera/lang/ir/visitor.h"
 #include "tests/graph/node_runner.h"
 
 namespace tessera::graph {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/roundings.h"
+#include "tessera/frontend/graph/roundings.h"
 #include "tests/graph/passes_net.h"
 
 namespace tessera::graph {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/graphset/npz_file.h"
-#include "tessera/graphset/tuning_data.h"
+#include "tessera/learn/graphset/npz_file.h"
+#include "tessera/learn/graphset/tuning_data.h"
 #include "tests/graphset/graph_case.h"
 #include "tests/testing/testing.h"
 

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/graphset/opcodes.h"
+#include "tessera/learn/graphset/opcodes.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::graphset::testing {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tessera/graphset/config_graph.h"
+#include "tessera/learn/graphset/config_graph.h"
 
 namespace tessera::graphset::testing {
 

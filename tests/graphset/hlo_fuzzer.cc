@@ -2,9 +2,9 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tessera/graphset/hlo.h"
-#include "tessera/graphset/tuning_data.h"
-#include "tessera/graphset/wire.h"
+#include "tessera/learn/graphset/hlo.h"
+#include "tessera/learn/graphset/tuning_data.h"
+#include "tessera/learn/graphset/wire.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera::graphset;  // NOLINT(google-build-using-namespace)

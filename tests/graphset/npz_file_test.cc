@@ -1,4 +1,4 @@
-#include "tessera/graphset/npz_file.h"
+#include "tessera/learn/graphset/npz_file.h"
 
 #include <cmath>
 #include <map>

@@ -1,4 +1,4 @@
-#include "tessera/graphset/ranking.h"
+#include "tessera/learn/graphset/ranking.h"
 
 #include <numeric>
 

@@ -1,8 +1,8 @@
-#include "tessera/graphset/search_replay.h"
+#include "tessera/learn/graphset/search_replay.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/graphset/ranking.h"
+#include "tessera/learn/graphset/ranking.h"
 #include "tests/graphset/graph_case.h"
 
 namespace tessera::graphset {

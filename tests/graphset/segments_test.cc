@@ -1,10 +1,10 @@
-#include "tessera/graphset/segments.h"
+#include "tessera/learn/graphset/segments.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "tessera/graphset/network_inputs.h"
+#include "tessera/learn/graphset/network_inputs.h"
 #include "tests/graphset/graph_case.h"
 
 namespace tessera::graphset {

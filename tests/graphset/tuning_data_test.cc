@@ -1,10 +1,10 @@
-#include "tessera/graphset/tuning_data.h"
+#include "tessera/learn/graphset/tuning_data.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/graphset/node_features.h"
-#include "tessera/graphset/opcodes.h"
-#include "tessera/graphset/wire.h"
+#include "tessera/learn/graphset/node_features.h"
+#include "tessera/learn/graphset/opcodes.h"
+#include "tessera/learn/graphset/wire.h"
 #include "tessera/support/files.h"
 #include "tests/graphset/graph_case.h"
 

@@ -1,12 +1,12 @@
-#include "tessera/infer/network_scorer.h"
+#include "tessera/learn/infer/network_scorer.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 
 #include "random_network.h"
-#include "tessera/graph/op.h"
-#include "tessera/infer/compiled_network.h"
+#include "tessera/frontend/graph/op.h"
+#include "tessera/learn/infer/compiled_network.h"
 
 namespace tessera::infer {
 namespace {

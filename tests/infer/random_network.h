@@ -1,8 +1,8 @@
 // Small networks with random weights, and candidates for them.
 #pragma once
 
-#include "tessera/feature/feature_set.h"
-#include "tessera/nn/network_file.h"
+#include "tessera/learn/nn/network_file.h"
+#include "tessera/scheduling/feature/feature_set.h"
 
 namespace tessera::infer::testing {
 

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "tessera/te/builder.h"
+#include "tessera/lang/te/builder.h"
 #include "tests/interp/op_harness.h"
 
 namespace tessera::interp {

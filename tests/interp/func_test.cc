@@ -2,8 +2,8 @@
 // reports.
 #include <gtest/gtest.h>
 
-#include "tessera/interp/interp.h"
-#include "tessera/ir/build.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/lang/ir/build.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::interp {

@@ -1,8 +1,8 @@
 // What threads may not do, and that the interpreter says so.
 #include <gtest/gtest.h>
 
-#include "tessera/interp/interp.h"
-#include "tessera/ir/text.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/lang/ir/text.h"
 
 namespace tessera::interp {
 namespace {

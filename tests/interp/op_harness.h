@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/interp/interp.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/lang/te/op_spec.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::interp {

@@ -1,4 +1,4 @@
-#include "tessera/interp/scalar.h"
+#include "tessera/lang/interp/scalar.h"
 
 #include <cmath>
 #include <limits>

@@ -1,10 +1,10 @@
 // Winograd convolutions give what the direct definition gives.
-#include "tessera/te/ops/winograd.h"
+#include "tessera/lang/te/ops/winograd.h"
 
 #include <cmath>
 
-#include "tessera/ir/build.h"
-#include "tessera/ir/visitor.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/visitor.h"
 #include "tests/interp/op_harness.h"
 
 namespace tessera::interp {

@@ -1,11 +1,11 @@
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/text.h"
+#include "tessera/lang/ir/text.h"
 
 namespace tessera::ir {
 namespace {

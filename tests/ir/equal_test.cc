@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::ir {
 namespace {

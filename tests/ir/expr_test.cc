@@ -1,4 +1,4 @@
-#include "tessera/ir/expr.h"
+#include "tessera/lang/ir/expr.h"
 
 #include <algorithm>
 #include <string>
@@ -6,9 +6,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/build.h"
-#include "tessera/ir/stmt.h"
-#include "tessera/ir/typing.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/stmt.h"
+#include "tessera/lang/ir/typing.h"
 
 namespace tessera::ir {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/ir/text.h"
+#include "tessera/lang/ir/text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera::ir;  // NOLINT(google-build-using-namespace)

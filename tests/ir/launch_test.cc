@@ -1,10 +1,10 @@
-#include "tessera/ir/launch.h"
+#include "tessera/lang/ir/launch.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/build.h"
-#include "tessera/ir/text.h"
-#include "tessera/ir/verify.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/ir/verify.h"
 
 namespace tessera::ir {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <bit>
 
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::ir {
 namespace {

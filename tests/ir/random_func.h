@@ -1,7 +1,7 @@
 // Random well-formed functions that use every node kind.
 #pragma once
 
-#include "tessera/ir/stmt.h"
+#include "tessera/lang/ir/stmt.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::ir {

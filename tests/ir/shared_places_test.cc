@@ -1,8 +1,8 @@
-#include "tessera/ir/shared_places.h"
+#include "tessera/lang/ir/shared_places.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/text.h"
+#include "tessera/lang/ir/text.h"
 
 namespace tessera::ir {
 namespace {

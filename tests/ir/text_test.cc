@@ -1,12 +1,12 @@
-#include "tessera/ir/text.h"
+#include "tessera/lang/ir/text.h"
 
 #include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/build.h"
-#include "tessera/ir/verify.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/verify.h"
 #include "tests/ir/random_func.h"
 #include "tests/testing/testing.h"
 

@@ -1,8 +1,8 @@
-#include "tessera/ir/verify.h"
+#include "tessera/lang/ir/verify.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 
 namespace tessera::ir {
 namespace {

@@ -1,8 +1,8 @@
-#include "tessera/ir/visitor.h"
+#include "tessera/lang/ir/visitor.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/build.h"
+#include "tessera/lang/ir/build.h"
 #include "tests/ir/random_func.h"
 
 namespace tessera::ir {

@@ -1,4 +1,4 @@
-#include "tessera/kernel/check_output.h"
+#include "tessera/backend/kernel/check_output.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,11 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/interp/interp.h"
-#include "tessera/kernel/compile_op.h"
-#include "tessera/kernel/random_inputs.h"
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/backend/kernel/compile_op.h"
+#include "tessera/backend/kernel/random_inputs.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
 
 namespace tessera::kernel {
 namespace {

@@ -1,13 +1,13 @@
-#include "tessera/kernel/compile_op.h"
+#include "tessera/backend/kernel/compile_op.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "tessera/interp/interp.h"
-#include "tessera/kernel/check_output.h"
-#include "tessera/runtime/device/cpu_device.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/backend/kernel/check_output.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::kernel {

@@ -7,12 +7,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tessera/interp/interp.h"
-#include "tessera/kernel/check_output.h"
-#include "tessera/kernel/compile_op.h"
-#include "tessera/lower/lower_device.h"
-#include "tessera/runtime/device/devices.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/backend/kernel/check_output.h"
+#include "tessera/backend/kernel/compile_op.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/machine/runtime/device/devices.h"
+#include "tessera/scheduling/lower/lower_device.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::kernel {

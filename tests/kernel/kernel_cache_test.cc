@@ -1,4 +1,4 @@
-#include "tessera/kernel/kernel_cache.h"
+#include "tessera/backend/kernel/kernel_cache.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tessera/kernel/compile_op.h"
-#include "tessera/runtime/device/cpu_device.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/backend/kernel/compile_op.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::kernel {

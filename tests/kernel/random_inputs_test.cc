@@ -1,15 +1,15 @@
-#include "tessera/kernel/random_inputs.h"
+#include "tessera/backend/kernel/random_inputs.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "tessera/interp/interp.h"
-#include "tessera/kernel/check_output.h"
-#include "tessera/kernel/compile_op.h"
-#include "tessera/runtime/device/cpu_device.h"
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/backend/kernel/check_output.h"
+#include "tessera/backend/kernel/compile_op.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 
 namespace tessera::kernel {
 namespace {

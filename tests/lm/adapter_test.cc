@@ -1,12 +1,12 @@
-#include "tessera/lm/adapter.h"
+#include "tessera/learn/lm/adapter.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "tessera/lm/generate.h"
-#include "tessera/lm/transcribe.h"
-#include "tessera/lm/uniform_reader.h"
+#include "tessera/learn/lm/generate.h"
+#include "tessera/learn/lm/transcribe.h"
+#include "tessera/learn/lm/uniform_reader.h"
 #include "tests/lm/lm_case.h"
 
 namespace tessera::lm {

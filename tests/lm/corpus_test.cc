@@ -1,4 +1,4 @@
-#include "tessera/lm/corpus.h"
+#include "tessera/learn/lm/corpus.h"
 
 #include <algorithm>
 #include <filesystem>

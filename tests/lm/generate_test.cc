@@ -1,4 +1,4 @@
-#include "tessera/lm/generate.h"
+#include "tessera/learn/lm/generate.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lm/guided_reader.h"
-#include "tessera/lm/uniform_reader.h"
+#include "tessera/learn/lm/guided_reader.h"
+#include "tessera/learn/lm/uniform_reader.h"
 #include "tests/lm/lm_case.h"
 
 namespace tessera::lm {

@@ -1,6 +1,6 @@
 #include "tests/lm/lm_case.h"
 
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
 
 namespace tessera::lm {
 

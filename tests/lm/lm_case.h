@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tessera/space/space.h"
+#include "tessera/scheduling/space/space.h"
 
 namespace tessera::lm {
 

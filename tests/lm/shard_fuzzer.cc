@@ -7,7 +7,7 @@
 
 #include <zlib.h>
 
-#include "tessera/lm/shard.h"
+#include "tessera/learn/lm/shard.h"
 #include "tessera/support/files.h"
 #include "tests/fuzz/memory_file.h"
 

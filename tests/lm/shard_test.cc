@@ -1,11 +1,11 @@
-#include "tessera/lm/shard.h"
+#include "tessera/learn/lm/shard.h"
 
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
-#include "tessera/lm/subject.h"
-#include "tessera/lm/transcribe.h"
+#include "tessera/learn/lm/subject.h"
+#include "tessera/learn/lm/transcribe.h"
 #include "tessera/support/files.h"
 #include "tests/lm/lm_case.h"
 

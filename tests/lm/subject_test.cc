@@ -1,4 +1,4 @@
-#include "tessera/lm/subject.h"
+#include "tessera/learn/lm/subject.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lm/columns.h"
-#include "tessera/lm/opaque_reader.h"
+#include "tessera/learn/lm/columns.h"
+#include "tessera/learn/lm/opaque_reader.h"
 #include "tests/lm/lm_case.h"
 
 namespace tessera::lm {

@@ -1,8 +1,8 @@
-#include "tessera/lm/transcribe.h"
+#include "tessera/learn/lm/transcribe.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/space/walk.h"
+#include "tessera/scheduling/space/walk.h"
 #include "tests/lm/lm_case.h"
 
 namespace tessera::lm {

@@ -1,11 +1,11 @@
-#include "tessera/lower/code_size.h"
+#include "tessera/scheduling/lower/code_size.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/lower_device.h"
-#include "tessera/schedule/step.h"
-#include "tessera/target/target.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/machine/target/target.h"
+#include "tessera/scheduling/lower/lower_device.h"
+#include "tessera/scheduling/schedule/step.h"
 
 namespace tessera::lower {
 namespace {

@@ -5,8 +5,8 @@
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
-#include "tessera/ir/text.h"
-#include "tessera/ir/visitor.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/ir/visitor.h"
 #include "tests/fuzz/random_dag.h"
 #include "thread_case.h"
 

@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 
 #include "schedule_case.h"
-#include "tessera/ir/build.h"
-#include "tessera/ir/text.h"
-#include "tessera/ir/visitor.h"
-#include "tessera/te/builder.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/ir/visitor.h"
+#include "tessera/lang/te/builder.h"
 
 namespace tessera::lower {
 namespace {

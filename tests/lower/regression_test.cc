@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "schedule_case.h"
-#include "tessera/te/builder.h"
+#include "tessera/lang/te/builder.h"
 
 namespace tessera::lower {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/text.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/te/op_spec.h"
 #include "tests/fuzz/check_case.h"
 #include "tests/testing/testing.h"
 

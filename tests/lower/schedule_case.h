@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "tessera/lower/lower.h"
-#include "tessera/te/dag.h"
+#include "tessera/lang/te/dag.h"
+#include "tessera/scheduling/lower/lower.h"
 
 namespace tessera::lower {
 

@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "schedule_case.h"
-#include "tessera/ir/build.h"
-#include "tessera/ir/group_tile.h"
-#include "tessera/ir/text.h"
-#include "tessera/lower/check_limits.h"
-#include "tessera/lower/swizzle_tiles.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/group_tile.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/scheduling/lower/check_limits.h"
+#include "tessera/scheduling/lower/swizzle_tiles.h"
 #include "tests/testing/testing.h"
 #include "thread_case.h"
 

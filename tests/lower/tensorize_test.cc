@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "schedule_case.h"
-#include "tessera/ir/text.h"
-#include "tessera/te/builder.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/te/builder.h"
 
 namespace tessera::lower {
 namespace {

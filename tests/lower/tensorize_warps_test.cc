@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include "schedule_case.h"
-#include "tessera/ir/text.h"
-#include "tessera/lower/check_limits.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/scheduling/lower/check_limits.h"
 #include "tests/testing/testing.h"
 #include "thread_case.h"
 

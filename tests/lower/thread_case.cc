@@ -4,10 +4,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/interp/interp.h"
-#include "tessera/ir/text.h"
-#include "tessera/ir/visitor.h"
-#include "tessera/lower/lower.h"
+#include "tessera/lang/interp/interp.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/ir/visitor.h"
+#include "tessera/scheduling/lower/lower.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::lower {

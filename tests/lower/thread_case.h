@@ -4,9 +4,9 @@
 #include <string>
 #include <vector>
 
-#include "tessera/lower/lower_device.h"
+#include "tessera/lang/te/dag.h"
+#include "tessera/scheduling/lower/lower_device.h"
 #include "tessera/support/host_tensor.h"
-#include "tessera/te/dag.h"
 
 namespace tessera::lower {
 

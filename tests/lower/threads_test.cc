@@ -3,12 +3,12 @@
 #include <gtest/gtest.h>
 
 #include "schedule_case.h"
-#include "tessera/ir/build.h"
-#include "tessera/ir/text.h"
-#include "tessera/ir/visitor.h"
-#include "tessera/lower/check_limits.h"
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/ir/visitor.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/lower/check_limits.h"
 #include "tests/testing/testing.h"
 #include "thread_case.h"
 

@@ -1,4 +1,4 @@
-#include "tessera/measure/build_pool.h"
+#include "tessera/trials/measure/build_pool.h"
 
 #include <gtest/gtest.h>
 

@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tessera/measure/bundle.h"
 #include "tessera/support/hash.h"
+#include "tessera/trials/measure/bundle.h"
 
 namespace {
 

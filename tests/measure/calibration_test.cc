@@ -1,4 +1,4 @@
-#include "tessera/measure/calibration.h"
+#include "tessera/trials/measure/calibration.h"
 
 #include <gtest/gtest.h>
 

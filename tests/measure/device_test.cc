@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tessera/measure/messages.h"
-#include "tessera/space/space.h"
+#include "tessera/scheduling/space/space.h"
+#include "tessera/trials/measure/messages.h"
 #include "tests/measure/workers.h"
 
 namespace tessera::measure {

@@ -18,9 +18,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tessera/measure/bug_report.h"
-#include "tessera/measure/confine.h"
 #include "tessera/support/files.h"
+#include "tessera/trials/measure/bug_report.h"
+#include "tessera/trials/measure/confine.h"
 #include "tests/measure/workers.h"
 
 namespace tessera::measure {

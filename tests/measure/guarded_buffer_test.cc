@@ -1,4 +1,4 @@
-#include "tessera/measure/guarded_buffer.h"
+#include "tessera/trials/measure/guarded_buffer.h"
 
 #include <cstdint>
 #include <cstring>

@@ -1,4 +1,4 @@
-#include "tessera/measure/measurement.h"
+#include "tessera/trials/measure/measurement.h"
 
 #include <cmath>
 

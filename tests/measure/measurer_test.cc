@@ -1,4 +1,4 @@
-#include "tessera/measure/measurer.h"
+#include "tessera/trials/measure/measurer.h"
 
 #include <cmath>
 #include <map>

@@ -1,10 +1,10 @@
-#include "tessera/measure/sampler.h"
+#include "tessera/trials/measure/sampler.h"
 
 #include <chrono>
 
 #include <gtest/gtest.h>
 
-#include "tessera/measure/calibration.h"
+#include "tessera/trials/measure/calibration.h"
 
 namespace tessera::measure {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/measure/step_fields.h"
+#include "tessera/trials/measure/step_fields.h"
 
 #include <gtest/gtest.h>
 

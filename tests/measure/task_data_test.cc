@@ -1,15 +1,15 @@
-#include "tessera/measure/task_data.h"
+#include "tessera/trials/measure/task_data.h"
 
 #include <cmath>
 #include <cstring>
 
 #include <gtest/gtest.h>
 
-#include "tessera/kernel/random_inputs.h"
-#include "tessera/measure/reference.h"
-#include "tessera/space/default_schedule.h"
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/backend/kernel/random_inputs.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/space/default_schedule.h"
+#include "tessera/trials/measure/reference.h"
 
 namespace tessera::measure {
 namespace {

@@ -1,11 +1,11 @@
-#include "tessera/measure/wire.h"
+#include "tessera/trials/measure/wire.h"
 
 #include <thread>
 
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include "tessera/measure/messages.h"
+#include "tessera/trials/measure/messages.h"
 
 namespace tessera::measure {
 namespace {

@@ -10,8 +10,8 @@
 #include <dirent.h>
 #include <gtest/gtest.h>
 
-#include "tessera/space/default_schedule.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/space/default_schedule.h"
 
 namespace tessera::measure {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <sys/types.h>
 
-#include "tessera/measure/measurer.h"
+#include "tessera/trials/measure/measurer.h"
 
 namespace tessera::measure {
 

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/model/cost_model.h"
-#include "tessera/model/row_schema.h"
+#include "tessera/learn/model/cost_model.h"
+#include "tessera/learn/model/row_schema.h"
 #include "tessera/support/temporary_folder.h"
 #include "tests/infer/random_network.h"
 #include "tests/model/stub_model.h"

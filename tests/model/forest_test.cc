@@ -1,4 +1,4 @@
-#include "tessera/model/models/forest.h"
+#include "tessera/learn/model/models/forest.h"
 
 #include <limits>
 

@@ -1,4 +1,4 @@
-#include "tessera/model/guard.h"
+#include "tessera/learn/model/guard.h"
 
 #include <cmath>
 #include <limits>

@@ -1,4 +1,4 @@
-#include "tessera/model/language_model.h"
+#include "tessera/learn/model/language_model.h"
 
 #include <cmath>
 #include <filesystem>
@@ -6,13 +6,13 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/op.h"
-#include "tessera/lm/columns.h"
-#include "tessera/lm/generate.h"
-#include "tessera/runtime/device/devices.h"
-#include "tessera/space/space.h"
-#include "tessera/target/cpus.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/frontend/graph/op.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/learn/lm/columns.h"
+#include "tessera/learn/lm/generate.h"
+#include "tessera/machine/runtime/device/devices.h"
+#include "tessera/machine/target/cpus.h"
+#include "tessera/scheduling/space/space.h"
 
 namespace tessera::model {
 namespace {

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "tessera/feature/extract.h"
-#include "tessera/infer/network_scorer.h"
-#include "tessera/model/cost_model.h"
+#include "tessera/learn/infer/network_scorer.h"
+#include "tessera/learn/model/cost_model.h"
+#include "tessera/scheduling/feature/extract.h"
 #include "tessera/support/clock.h"
 #include "tests/infer/random_network.h"
 

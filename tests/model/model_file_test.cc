@@ -1,10 +1,10 @@
-#include "tessera/model/model_file.h"
+#include "tessera/learn/model/model_file.h"
 
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
-#include "tessera/model/cost_model.h"
+#include "tessera/learn/model/cost_model.h"
 #include "tessera/support/files.h"
 
 namespace tessera::model {

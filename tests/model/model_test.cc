@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "synthetic.h"
-#include "tessera/model/cost_model.h"
+#include "tessera/learn/model/cost_model.h"
 #include "tests/testing/xgboost.h"
 
 namespace tessera::model {

@@ -3,10 +3,10 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/feature/extract.h"
-#include "tessera/infer/network_scorer.h"
-#include "tessera/model/cost_model.h"
-#include "tessera/model/row_schema.h"
+#include "tessera/learn/infer/network_scorer.h"
+#include "tessera/learn/model/cost_model.h"
+#include "tessera/learn/model/row_schema.h"
+#include "tessera/scheduling/feature/extract.h"
 #include "tests/infer/random_network.h"
 
 namespace tessera::model {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tessera/model/cost_model.h"
+#include "tessera/learn/model/cost_model.h"
 
 namespace tessera::model::testing {
 

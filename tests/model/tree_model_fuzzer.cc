@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tessera/model/model_file.h"
+#include "tessera/learn/model/model_file.h"
 #include "tests/fuzz/memory_file.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/nn/network.h"
+#include "tessera/learn/nn/network.h"
 
 namespace tessera::nn {
 

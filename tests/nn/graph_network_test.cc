@@ -1,12 +1,12 @@
-#include "tessera/nn/graph_network.h"
+#include "tessera/learn/nn/graph_network.h"
 
 #include <cmath>
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/op.h"
-#include "tessera/nn/graph_network_file.h"
+#include "tessera/frontend/graph/op.h"
+#include "tessera/learn/nn/graph_network_file.h"
 #include "tessera/support/files.h"
 
 namespace tessera::nn {

@@ -1,4 +1,4 @@
-#include "tessera/nn/language_file.h"
+#include "tessera/learn/nn/language_file.h"
 
 #include <cmath>
 #include <cstring>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/nn/network_file.h"
+#include "tessera/learn/nn/network_file.h"
 
 namespace tessera::nn {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/nn/language_network.h"
+#include "tessera/learn/nn/language_network.h"
 
 #include <cmath>
 #include <numeric>
@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/op.h"
+#include "tessera/frontend/graph/op.h"
 
 namespace tessera::nn {
 namespace {

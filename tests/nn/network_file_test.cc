@@ -1,4 +1,4 @@
-#include "tessera/nn/network_file.h"
+#include "tessera/learn/nn/network_file.h"
 
 #include <algorithm>
 #include <cmath>

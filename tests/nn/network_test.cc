@@ -9,7 +9,7 @@
 namespace tessera::nn {
 namespace {
 
-// The list in tessera/nn/README.md: what an evaluator with gradients must know.
+// The list in tessera/learn/nn/README.md: what an evaluator with gradients must know.
 const std::set<std::string> kOperators = {
     "add",    "concat",  "contract", "div",   "expand",  "layernorm", "max",  "mul",
     "reduce", "reshape", "sigmoid",  "slice", "softmax", "sub",       "tanh",

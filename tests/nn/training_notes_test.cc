@@ -1,4 +1,4 @@
-#include "tessera/nn/training_notes.h"
+#include "tessera/learn/nn/training_notes.h"
 
 #include <gtest/gtest.h>
 

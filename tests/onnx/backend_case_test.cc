@@ -1,4 +1,4 @@
-#include "tessera/onnx/backend_case.h"
+#include "tessera/frontend/onnx/backend_case.h"
 
 #include <cmath>
 #include <filesystem>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "model_builder.h"
-#include "tessera/onnx/backend_values.h"
+#include "tessera/frontend/onnx/backend_values.h"
 
 namespace tessera::onnx {
 namespace {

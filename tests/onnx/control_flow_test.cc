@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "model_builder.h"
-#include "tessera/onnx/import.h"
+#include "tessera/frontend/onnx/import.h"
 
 namespace tessera::onnx {
 namespace {

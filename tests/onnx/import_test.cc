@@ -1,5 +1,5 @@
 // Names, scopes, functions, symbolic sizes, and what import says about models it refuses.
-#include "tessera/onnx/import.h"
+#include "tessera/frontend/onnx/import.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

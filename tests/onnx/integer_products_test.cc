@@ -1,4 +1,4 @@
-#include "tessera/onnx/integer_products.h"
+#include "tessera/frontend/onnx/integer_products.h"
 
 #include <algorithm>
 

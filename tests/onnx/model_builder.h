@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/onnx/model.h"
+#include "tessera/frontend/onnx/model.h"
 #include "tests/testing/tensors.h"
 
 namespace tessera::onnx::testing {

@@ -1,5 +1,5 @@
 // Weights of 2, 4 and 8 bits: every pattern, through the operators that may stand before their use.
-#include "tessera/onnx/narrow_types.h"
+#include "tessera/frontend/onnx/narrow_types.h"
 
 #include <cmath>
 #include <limits>
@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "run_node.h"
-#include "tessera/onnx/tensor_io.h"
+#include "tessera/frontend/onnx/tensor_io.h"
 
 namespace tessera::onnx::testing {
 namespace {

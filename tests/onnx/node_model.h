@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "model_builder.h"
-#include "tessera/onnx/import.h"
+#include "tessera/frontend/onnx/import.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::onnx::testing {

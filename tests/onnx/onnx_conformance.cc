@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "tessera/onnx/backend_case.h"
+#include "tessera/frontend/onnx/backend_case.h"
 
 namespace {
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tessera/onnx/import.h"
+#include "tessera/frontend/onnx/import.h"
 
 namespace {
 

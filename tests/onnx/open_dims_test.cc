@@ -2,8 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tessera/onnx/input_types.h"
-#include "tessera/onnx/literal.h"
+#include "tessera/frontend/onnx/input_types.h"
+#include "tessera/frontend/onnx/literal.h"
 #include "tests/onnx/model_builder.h"
 
 namespace tessera::onnx {

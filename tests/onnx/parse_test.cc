@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "model_builder.h"
-#include "tessera/onnx/import.h"
+#include "tessera/frontend/onnx/import.h"
 #include "tessera_onnx.pb.h"
 
 namespace tessera::onnx {

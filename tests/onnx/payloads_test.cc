@@ -1,5 +1,5 @@
 // Weights that stay in the file: where they lie, what is refused, what outlines leave out.
-#include "tessera/onnx/payloads.h"
+#include "tessera/frontend/onnx/payloads.h"
 
 #include <cstring>
 #include <filesystem>
@@ -9,8 +9,8 @@
 #include <gtest/gtest.h>
 
 #include "model_builder.h"
-#include "tessera/onnx/import.h"
-#include "tessera/onnx/model_files.h"
+#include "tessera/frontend/onnx/import.h"
+#include "tessera/frontend/onnx/model_files.h"
 #include "tessera/support/files.h"
 #include "tessera/support/temporary_folder.h"
 #include "tessera_onnx.pb.h"

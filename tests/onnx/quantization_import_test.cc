@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "run_node.h"
-#include "tessera/onnx/tensor_io.h"
+#include "tessera/frontend/onnx/tensor_io.h"
 
 namespace tessera::onnx::testing {
 namespace {

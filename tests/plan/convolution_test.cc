@@ -1,9 +1,9 @@
-#include "tessera/plan/convolution.h"
+#include "tessera/frontend/plan/convolution.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/plan/columns.h"
-#include "tessera/plan/pointwise.h"
+#include "tessera/frontend/plan/columns.h"
+#include "tessera/frontend/plan/pointwise.h"
 
 namespace tessera::plan {
 namespace {

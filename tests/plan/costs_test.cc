@@ -1,8 +1,8 @@
-#include "tessera/plan/costs.h"
+#include "tessera/frontend/plan/costs.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/plan/decider.h"
+#include "tessera/frontend/plan/decider.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::plan {

@@ -1,4 +1,4 @@
-#include "tessera/plan/decider.h"
+#include "tessera/frontend/plan/decider.h"
 
 #include <gtest/gtest.h>
 

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string>
 
-#include "tessera/plan/plan.h"
+#include "tessera/frontend/plan/plan.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera::plan;  // NOLINT(google-build-using-namespace)

@@ -1,4 +1,4 @@
-#include "tessera/plan/plan.h"
+#include "tessera/frontend/plan/plan.h"
 
 #include <fstream>
 

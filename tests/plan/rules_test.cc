@@ -1,8 +1,8 @@
-#include "tessera/plan/rules.h"
+#include "tessera/frontend/plan/rules.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/target/fast_math.h"
+#include "tessera/machine/target/fast_math.h"
 
 namespace tessera::plan {
 namespace {

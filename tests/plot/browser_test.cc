@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tessera/plot/chart.h"
+#include "tessera/app/plot/chart.h"
 
 namespace tessera::plot {
 namespace {

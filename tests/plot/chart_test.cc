@@ -1,4 +1,4 @@
-#include "tessera/plot/chart.h"
+#include "tessera/app/plot/chart.h"
 
 #include <limits>
 

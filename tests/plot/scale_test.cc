@@ -1,4 +1,4 @@
-#include "tessera/plot/scale.h"
+#include "tessera/app/plot/scale.h"
 
 #include <cmath>
 #include <limits>

@@ -1,6 +1,6 @@
 // The colours as readers see them: contrast, and what is left of it with each kind of colour
 // blindness.
-#include "tessera/plot/style.h"
+#include "tessera/app/plot/style.h"
 
 #include <array>
 #include <cmath>
@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/plot/chart.h"
+#include "tessera/app/plot/chart.h"
 
 namespace tessera::plot {
 namespace {

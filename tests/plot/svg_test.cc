@@ -1,4 +1,4 @@
-#include "tessera/plot/svg.h"
+#include "tessera/app/plot/svg.h"
 
 #include <gtest/gtest.h>
 

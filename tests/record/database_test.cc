@@ -1,4 +1,4 @@
-#include "tessera/record/database.h"
+#include "tessera/trials/record/database.h"
 
 #include <fstream>
 
@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tessera/record/session_owner.h"
+#include "tessera/trials/record/session_owner.h"
 #include "tests/record/sample_records.h"
 #include "tests/record/temp_folder.h"
 

@@ -1,4 +1,4 @@
-#include "tessera/record/explain.h"
+#include "tessera/trials/record/explain.h"
 
 #include <gtest/gtest.h>
 

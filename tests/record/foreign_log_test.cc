@@ -5,9 +5,9 @@
 #include <nlohmann/json.hpp>
 #include <zlib.h>
 
-#include "tessera/record/ansor_log.h"
-#include "tessera/record/autotvm_log.h"
-#include "tessera/record/log_file.h"
+#include "tessera/trials/record/ansor_log.h"
+#include "tessera/trials/record/autotvm_log.h"
+#include "tessera/trials/record/log_file.h"
 #include "tests/record/temp_folder.h"
 
 namespace tessera::record {

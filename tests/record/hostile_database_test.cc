@@ -4,8 +4,8 @@
 #include <gtest/gtest.h>
 #include <sqlite3.h>
 
-#include "tessera/record/database.h"
-#include "tessera/record/statement.h"
+#include "tessera/trials/record/database.h"
+#include "tessera/trials/record/statement.h"
 #include "tests/record/sample_records.h"
 #include "tests/record/temp_folder.h"
 

@@ -1,4 +1,4 @@
-#include "tessera/record/json_lines.h"
+#include "tessera/trials/record/json_lines.h"
 
 #include <fstream>
 

@@ -3,10 +3,10 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tessera/record/ansor_log.h"
-#include "tessera/record/autotvm_log.h"
-#include "tessera/record/log_file.h"
-#include "tessera/record/row.h"
+#include "tessera/trials/record/ansor_log.h"
+#include "tessera/trials/record/autotvm_log.h"
+#include "tessera/trials/record/log_file.h"
+#include "tessera/trials/record/row.h"
 
 namespace {
 

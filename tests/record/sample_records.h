@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "tessera/record/record.h"
 #include "tessera/support/hash.h"
+#include "tessera/trials/record/record.h"
 
 namespace tessera::record {
 

@@ -1,8 +1,8 @@
-#include "tessera/record/session_summary.h"
+#include "tessera/trials/record/session_summary.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/record/database.h"
+#include "tessera/trials/record/database.h"
 #include "tests/record/sample_records.h"
 #include "tests/record/temp_folder.h"
 

@@ -9,9 +9,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tessera/record/ansor_log.h"
-#include "tessera/record/autotvm_log.h"
-#include "tessera/record/log_file.h"
+#include "tessera/trials/record/ansor_log.h"
+#include "tessera/trials/record/autotvm_log.h"
+#include "tessera/trials/record/log_file.h"
 #include "tests/record/temp_folder.h"
 
 namespace tessera::record {

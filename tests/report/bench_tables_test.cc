@@ -1,5 +1,5 @@
 // Pages of recorded runs: which runs count, what is the best peer, and what is refused.
-#include "tessera/report/bench_tables.h"
+#include "tessera/app/report/bench_tables.h"
 
 #include <filesystem>
 #include <fstream>

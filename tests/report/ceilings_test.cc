@@ -1,4 +1,4 @@
-#include "tessera/report/ceilings.h"
+#include "tessera/app/report/ceilings.h"
 
 #include <gtest/gtest.h>
 

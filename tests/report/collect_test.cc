@@ -1,4 +1,4 @@
-#include "tessera/report/collect.h"
+#include "tessera/app/report/collect.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tessera/report/page.h"
+#include "tessera/app/report/page.h"
 
 #include <regex>
 

@@ -5,10 +5,10 @@
 
 #include <fmt/format.h>
 
-#include "tessera/record/database.h"
-#include "tessera/record/session_summary.h"
-#include "tessera/report/summary.h"
-#include "tessera/target/target.h"
+#include "tessera/app/report/summary.h"
+#include "tessera/machine/target/target.h"
+#include "tessera/trials/record/database.h"
+#include "tessera/trials/record/session_summary.h"
 
 namespace tessera::report {
 

@@ -1,4 +1,4 @@
-#include "tessera/report/summary.h"
+#include "tessera/app/report/summary.h"
 
 #include <gtest/gtest.h>
 

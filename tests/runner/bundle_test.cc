@@ -1,5 +1,5 @@
 // Bundles as files: round trip, going on after a cut, and every kind of damage.
-#include "tessera/measure/bundle.h"
+#include "tessera/trials/measure/bundle.h"
 
 #include <algorithm>
 #include <filesystem>

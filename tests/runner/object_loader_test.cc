@@ -1,17 +1,17 @@
 // The loader of object code against the compiler's own, and on objects that are damaged.
-#include "tessera/runtime/object_loader.h"
+#include "tessera/machine/runtime/object_loader.h"
 
 #include <cmath>
 
 #include <gtest/gtest.h>
 
-#include "tessera/codegen/codegen.h"
-#include "tessera/kernel/compile_op.h"
-#include "tessera/lower/lower.h"
-#include "tessera/measure/build_worker.h"
-#include "tessera/runtime/device/cpu_device.h"
-#include "tessera/space/default_schedule.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/backend/codegen/codegen.h"
+#include "tessera/backend/kernel/compile_op.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
+#include "tessera/scheduling/lower/lower.h"
+#include "tessera/scheduling/space/default_schedule.h"
+#include "tessera/trials/measure/build_worker.h"
 
 namespace tessera::runtime {
 namespace {

@@ -1,5 +1,5 @@
 // Sample, build and measure together: what goes wrong costs one candidate and is told.
-#include "tessera/runner/run_bundles.h"
+#include "tessera/trials/runner/run_bundles.h"
 
 #include <chrono>
 #include <csignal>
@@ -12,13 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tessera/kernel/random_inputs.h"
-#include "tessera/measure/measurer.h"
-#include "tessera/measure/reference.h"
-#include "tessera/record/database.h"
-#include "tessera/record/json_lines.h"
-#include "tessera/space/space.h"
+#include "tessera/backend/kernel/random_inputs.h"
+#include "tessera/scheduling/space/space.h"
 #include "tessera/support/files.h"
+#include "tessera/trials/measure/measurer.h"
+#include "tessera/trials/measure/reference.h"
+#include "tessera/trials/record/database.h"
+#include "tessera/trials/record/json_lines.h"
 #include "tests/runner/runner_case.h"
 
 namespace tessera::runner {
@@ -34,17 +34,17 @@ RunnerOptions options_of(const std::vector<std::string>& bundles, const std::str
 
 TEST(Steps, SamplesAreDistinctAndFollowTheSeed) {
   const std::string a = fresh_folder("a"), b = fresh_folder("b"), c = fresh_folder("c");
-  ASSERT_TRUE(driver::sample_dataset(sample_options(a), {}).ok());
-  ASSERT_TRUE(driver::sample_dataset(sample_options(b), {}).ok());
-  driver::SampleOptions other = sample_options(c);
+  ASSERT_TRUE(app::sample_dataset(sample_options(a), {}).ok());
+  ASSERT_TRUE(app::sample_dataset(sample_options(b), {}).ok());
+  app::SampleOptions other = sample_options(c);
   other.scope.seed = 2;
-  ASSERT_TRUE(driver::sample_dataset(other, {}).ok());
+  ASSERT_TRUE(app::sample_dataset(other, {}).ok());
   for (const char* file : {"/manifest.json", "/sample-0000.jsonl", "/sample-0001.jsonl"}) {
     EXPECT_EQ(read_file(a + file).value(), read_file(b + file).value());
     EXPECT_NE(read_file(a + file).value(), read_file(c + file).value());
   }
   std::set<std::string> schedules;
-  const auto sample = driver::read_sample(a, 0);
+  const auto sample = app::read_sample(a, 0);
   ASSERT_TRUE(sample.ok());
   EXPECT_EQ(sample->size(), 6u);
   for (const auto& s : *sample) schedules.insert(s.schedule);
@@ -52,13 +52,13 @@ TEST(Steps, SamplesAreDistinctAndFollowTheSeed) {
 
   // The same call finds its shards; another sample is refused.
   std::filesystem::remove(a + "/sample-0001.jsonl");
-  const auto again = driver::sample_dataset(sample_options(a), {});
+  const auto again = app::sample_dataset(sample_options(a), {});
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->earlier, 1u);
   EXPECT_EQ(read_file(a + "/sample-0001.jsonl").value(),
             read_file(b + "/sample-0001.jsonl").value());
   other.folder = a;
-  EXPECT_FALSE(driver::sample_dataset(other, {}).ok());
+  EXPECT_FALSE(app::sample_dataset(other, {}).ok());
 }
 
 TEST(Steps, RecordsComeOutAndCanBeImported) {
@@ -113,58 +113,58 @@ TEST(Steps, ReferencePointsAreThoseOfTheLocalMeasurer) {
 
 TEST(Steps, AnInterruptedBuildGoesOn) {
   const std::string folder = fresh_folder("f");
-  ASSERT_TRUE(driver::sample_dataset(sample_options(folder), {}).ok());
-  driver::BuildOptions build;
+  ASSERT_TRUE(app::sample_dataset(sample_options(folder), {}).ok());
+  app::BuildOptions build;
   build.folder = folder;
   const auto stopped =
-      driver::build_dataset(build, [](const driver::BuildProgress& p) { return p.done < 3; });
+      app::build_dataset(build, [](const app::BuildProgress& p) { return p.done < 3; });
   ASSERT_TRUE(stopped.ok()) << stopped.error().message;
   EXPECT_FALSE(stopped->finished);
-  EXPECT_FALSE(measure::Bundle::open(driver::bundle_path(folder, 0)).ok());
-  const auto done = driver::build_dataset(build, {});
+  EXPECT_FALSE(measure::Bundle::open(app::bundle_path(folder, 0)).ok());
+  const auto done = app::build_dataset(build, {});
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_TRUE(done->finished);
   EXPECT_GE(done->earlier, 3);
   EXPECT_EQ(done->earlier + done->built, 6);
-  EXPECT_EQ(items_of(driver::bundle_path(folder, 0)).size(), 6u);
+  EXPECT_EQ(items_of(app::bundle_path(folder, 0)).size(), 6u);
 }
 
 TEST(Steps, BundlesOfAnotherSampleAreRefused) {
   const std::string a = fresh_folder("a"), b = fresh_folder("b");
   const auto bundles = make_bundles(sample_options(a));
-  driver::SampleOptions other = sample_options(b);
+  app::SampleOptions other = sample_options(b);
   other.uniform_share = 0.25;
-  ASSERT_TRUE(driver::sample_dataset(other, {}).ok());
-  std::filesystem::copy_file(bundles[0], driver::bundle_path(b, 0));
-  driver::BuildOptions build;
+  ASSERT_TRUE(app::sample_dataset(other, {}).ok());
+  std::filesystem::copy_file(bundles[0], app::bundle_path(b, 0));
+  app::BuildOptions build;
   build.folder = b;
-  const auto refused = driver::build_dataset(build, {});
+  const auto refused = app::build_dataset(build, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("another sample"), std::string::npos)
       << refused.error().message;
   other.folder = a;  // the share is part of what a sample is
-  EXPECT_FALSE(driver::sample_dataset(other, {}).ok());
+  EXPECT_FALSE(app::sample_dataset(other, {}).ok());
 }
 
 TEST(Steps, NumbersThatMakeNoSenseAreRefused) {
   const std::string folder = fresh_folder("f");
   const auto refuses = [&](const char* what, auto change) {
-    driver::SampleOptions o = sample_options(folder);
+    app::SampleOptions o = sample_options(folder);
     change(o);
-    const auto done = driver::sample_dataset(o, {});
+    const auto done = app::sample_dataset(o, {});
     ASSERT_FALSE(done.ok()) << what;
     EXPECT_EQ(done.error().code, ErrorCode::kInvalidArgument);
     EXPECT_NE(done.error().message.find(what), std::string::npos) << done.error().message;
   };
-  refuses("0 shards", [](driver::SampleOptions& o) { o.scope.shards = 0; });
-  refuses("0 candidates", [](driver::SampleOptions& o) { o.per_task = 0; });
-  refuses("share of -1", [](driver::SampleOptions& o) { o.uniform_share = -1; });
-  refuses("0 threads", [](driver::SampleOptions& o) { o.threads = 0; });
+  refuses("0 shards", [](app::SampleOptions& o) { o.scope.shards = 0; });
+  refuses("0 candidates", [](app::SampleOptions& o) { o.per_task = 0; });
+  refuses("share of -1", [](app::SampleOptions& o) { o.uniform_share = -1; });
+  refuses("0 threads", [](app::SampleOptions& o) { o.threads = 0; });
   EXPECT_FALSE(std::filesystem::exists(folder + "/manifest.json"));
-  driver::BuildOptions build;
+  app::BuildOptions build;
   build.folder = folder;
   build.jobs = 0;
-  EXPECT_EQ(driver::build_dataset(build, {}).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(app::build_dataset(build, {}).error().code, ErrorCode::kInvalidArgument);
 }
 
 class Faulty : public ::testing::Test {
@@ -282,7 +282,7 @@ TEST(Runner, RefusesOtherMachinesAndBundlesThatMakeNoSense) {
 // Same instructions, other caches: it runs, but its times are of another machine.
 TEST(Runner, TimesOfAnotherMachineAreTakenOnDemandAndSaySo) {
   const std::string folder = fresh_folder("f"), output = folder + "/records.jsonl";
-  driver::SampleOptions sample = sample_options(folder);
+  app::SampleOptions sample = sample_options(folder);
   sample.scope.target.l2_bytes *= 2;
   const auto bundles = make_bundles(sample);
   RunnerOptions options = options_of({bundles[0]}, output);
@@ -328,7 +328,7 @@ int exit_of(pid_t pid) {
 
 TEST(Program, GoesOnAfterAKill) {
   const std::string folder = fresh_folder("f"), output = folder + "/records.jsonl";
-  driver::SampleOptions sample = sample_options(folder);
+  app::SampleOptions sample = sample_options(folder);
   sample.per_task = 60;
   sample.scope.shards = 1;
   const auto bundles = make_bundles(sample);

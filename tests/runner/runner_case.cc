@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/record/row.h"
+#include "tessera/trials/record/row.h"
 
 namespace tessera::runner {
 
@@ -18,8 +18,8 @@ std::string fresh_folder(const std::string& name) {
   return folder;
 }
 
-driver::SampleOptions sample_options(const std::string& folder, const std::string& target) {
-  driver::SampleOptions options;
+app::SampleOptions sample_options(const std::string& folder, const std::string& target) {
+  app::SampleOptions options;
   options.scope.subjects = {{"matmul:M=32,N=48,K=32", true, {}}, {"softmax:R=16,C=64", true, {}}};
   options.scope.target = target::find_target(target).value();
   options.scope.shards = 2;
@@ -28,17 +28,17 @@ driver::SampleOptions sample_options(const std::string& folder, const std::strin
   return options;
 }
 
-std::vector<std::string> make_bundles(const driver::SampleOptions& options) {
-  const auto sampled = driver::sample_dataset(options, {});
+std::vector<std::string> make_bundles(const app::SampleOptions& options) {
+  const auto sampled = app::sample_dataset(options, {});
   EXPECT_TRUE(sampled.ok()) << sampled.error().message;
   std::vector<std::string> paths;
   for (std::size_t shard = 0; shard < options.scope.shards; ++shard) {
-    driver::BuildOptions build;
+    app::BuildOptions build;
     build.folder = options.folder;
     build.shard = shard;
-    const auto built = driver::build_dataset(build, {});
+    const auto built = app::build_dataset(build, {});
     EXPECT_TRUE(built.ok()) << built.error().message;
-    paths.push_back(driver::bundle_path(options.folder, shard));
+    paths.push_back(app::bundle_path(options.folder, shard));
   }
   return paths;
 }

@@ -4,19 +4,19 @@
 #include <string>
 #include <vector>
 
-#include "tessera/driver/learn/dataset_build.h"
-#include "tessera/driver/learn/dataset_sample.h"
-#include "tessera/measure/bundle.h"
-#include "tessera/record/record.h"
+#include "tessera/app/collect/dataset_build.h"
+#include "tessera/app/collect/dataset_sample.h"
+#include "tessera/trials/measure/bundle.h"
+#include "tessera/trials/record/record.h"
 
 namespace tessera::runner {
 
 // An empty folder of this test.
 std::string fresh_folder(const std::string& name);
 
-driver::SampleOptions sample_options(const std::string& folder, const std::string& target = "host");
+app::SampleOptions sample_options(const std::string& folder, const std::string& target = "host");
 // Samples and builds everything; the paths of the bundles.
-std::vector<std::string> make_bundles(const driver::SampleOptions& options);
+std::vector<std::string> make_bundles(const app::SampleOptions& options);
 
 std::vector<measure::BundleItem> items_of(const std::string& bundle);
 std::vector<record::Record> records_of(const std::string& path);

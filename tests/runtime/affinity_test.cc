@@ -1,11 +1,11 @@
-#include "tessera/runtime/affinity.h"
+#include "tessera/machine/runtime/affinity.h"
 
 #include <thread>
 
 #include <gtest/gtest.h>
 
-#include "tessera/runtime/thread_pool.h"
-#include "tessera/target/cpus.h"
+#include "tessera/machine/runtime/thread_pool.h"
+#include "tessera/machine/target/cpus.h"
 
 namespace tessera::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/runtime/aligned_buffer.h"
+#include "tessera/machine/runtime/aligned_buffer.h"
 
 #include <cstdint>
 #include <limits>

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/runtime/device/cpu_device.h"
-#include "tessera/runtime/device/devices.h"
-#include "tessera/runtime/device/shared_library.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
+#include "tessera/machine/runtime/device/devices.h"
+#include "tessera/machine/runtime/device/shared_library.h"
 
 namespace tessera::runtime {
 namespace {

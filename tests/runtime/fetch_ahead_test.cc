@@ -1,5 +1,5 @@
 // Which weights are fetched while which call runs.
-#include "tessera/runtime/device/fetch_ahead.h"
+#include "tessera/machine/runtime/device/fetch_ahead.h"
 
 #include <array>
 #include <string>

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "tessera/runtime/object_loader.h"
+#include "tessera/machine/runtime/object_loader.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera;  // NOLINT(google-build-using-namespace)

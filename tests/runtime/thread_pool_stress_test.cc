@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "tessera/runtime/thread_pool.h"
+#include "tessera/machine/runtime/thread_pool.h"
 
 namespace tessera::runtime {
 namespace {

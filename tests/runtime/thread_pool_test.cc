@@ -1,4 +1,4 @@
-#include "tessera/runtime/thread_pool.h"
+#include "tessera/machine/runtime/thread_pool.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,4 +1,4 @@
-#include "tessera/runtime/timing.h"
+#include "tessera/machine/runtime/timing.h"
 
 #include <algorithm>
 #include <chrono>
@@ -6,8 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/runtime/affinity.h"
-#include "tessera/runtime/run_queue.h"
+#include "tessera/machine/runtime/affinity.h"
+#include "tessera/machine/runtime/run_queue.h"
 
 namespace tessera::runtime {
 namespace {

@@ -1,11 +1,11 @@
-#include "tessera/schedule/nest.h"
+#include "tessera/scheduling/schedule/nest.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/schedule/iter_map.h"
-#include "tessera/schedule/step.h"
-#include "tessera/schedule/storage.h"
-#include "tessera/te/builder.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/scheduling/schedule/iter_map.h"
+#include "tessera/scheduling/schedule/step.h"
+#include "tessera/scheduling/schedule/storage.h"
 
 namespace tessera::schedule {
 namespace {

@@ -1,8 +1,8 @@
 // Every reason for which a step is refused; the message names the step and the thing.
 #include <gtest/gtest.h>
 
-#include "tessera/schedule/step.h"
-#include "tessera/te/builder.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/scheduling/schedule/step.h"
 
 namespace tessera::schedule {
 namespace {

@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/schedule/state.h"
-#include "tessera/schedule/step.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/schedule/state.h"
+#include "tessera/scheduling/schedule/step.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera;            // NOLINT(google-build-using-namespace)

@@ -1,17 +1,17 @@
 // What steps do to a State.
-#include "tessera/schedule/state.h"
+#include "tessera/scheduling/schedule/state.h"
 
 #include <map>
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/text.h"
-#include "tessera/ir/visitor.h"
-#include "tessera/schedule/inline_stages.h"
-#include "tessera/schedule/iter_map.h"
-#include "tessera/schedule/step.h"
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/ir/visitor.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/schedule/inline_stages.h"
+#include "tessera/scheduling/schedule/iter_map.h"
+#include "tessera/scheduling/schedule/step.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::schedule {

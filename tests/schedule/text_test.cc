@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/schedule/step.h"
+#include "tessera/scheduling/schedule/step.h"
 
 namespace tessera::schedule {
 namespace {

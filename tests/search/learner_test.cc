@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/model/cost_model.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/learn/model/cost_model.h"
 #include "tessera/search/model_scorer.h"
-#include "tessera/te/op_spec.h"
 #include "tests/model/stub_model.h"
 #include "tests/testing/xgboost.h"
 #include "toy_space.h"

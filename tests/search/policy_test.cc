@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/model/cost_model.h"
+#include "tessera/learn/model/cost_model.h"
 #include "tests/testing/xgboost.h"
 #include "toy_space.h"
 

@@ -3,9 +3,9 @@
 #include <cstdio>
 #include <ctime>
 
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
 #include "tessera/search/model_scorer.h"
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
 
 namespace tessera::search {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/model/cost_model.h"
+#include "tessera/learn/model/cost_model.h"
 #include "tests/model/stub_model.h"
 #include "toy_space.h"
 

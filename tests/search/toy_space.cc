@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
 
 namespace tessera::search::testing {
 namespace {

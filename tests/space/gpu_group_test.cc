@@ -1,12 +1,12 @@
 // Products by warp groups: every tile computes the operation, and the estimate takes them where
 // they are worth it.
-#include "tessera/space/gpu/gpu_group.h"
+#include "tessera/scheduling/space/gpu/gpu_group.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/lower_device.h"
-#include "tessera/space/default_schedule.h"
-#include "tessera/space/walk.h"
+#include "tessera/scheduling/lower/lower_device.h"
+#include "tessera/scheduling/space/default_schedule.h"
+#include "tessera/scheduling/space/walk.h"
 #include "tests/lower/thread_case.h"
 #include "tests/space/space_case.h"
 

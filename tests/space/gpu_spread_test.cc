@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tessera/lower/lower_device.h"
-#include "tessera/space/default_schedule.h"
+#include "tessera/scheduling/lower/lower_device.h"
+#include "tessera/scheduling/space/default_schedule.h"
 #include "tests/lower/thread_case.h"
 
 namespace tessera::space {

@@ -5,14 +5,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "tessera/ir/text.h"
-#include "tessera/lower/lower_device.h"
-#include "tessera/space/default_schedule.h"
-#include "tessera/space/gpu/gpu_tensor.h"
-#include "tessera/space/walk.h"
-#include "tessera/target/fast_math.h"
-#include "tessera/te/ops/winograd.h"
-#include "tessera/te/roundings.h"
+#include "tessera/lang/ir/text.h"
+#include "tessera/lang/te/ops/winograd.h"
+#include "tessera/lang/te/roundings.h"
+#include "tessera/machine/target/fast_math.h"
+#include "tessera/scheduling/lower/lower_device.h"
+#include "tessera/scheduling/space/default_schedule.h"
+#include "tessera/scheduling/space/gpu/gpu_tensor.h"
+#include "tessera/scheduling/space/walk.h"
 #include "tests/lower/thread_case.h"
 #include "tests/space/sketch_case.h"
 #include "tests/space/space_case.h"

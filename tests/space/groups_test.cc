@@ -1,7 +1,7 @@
 // Groups of stages as they come from networks: an anchor with what is fused before and after it.
 #include <gtest/gtest.h>
 
-#include "tessera/te/builder.h"
+#include "tessera/lang/te/builder.h"
 #include "tests/space/space_case.h"
 
 namespace tessera::space {

@@ -1,7 +1,7 @@
 // Random expressions: whatever they are, the chosen schedule is legal and computes them.
 #include <gtest/gtest.h>
 
-#include "tessera/space/default_schedule.h"
+#include "tessera/scheduling/space/default_schedule.h"
 #include "tests/fuzz/check_case.h"
 
 namespace tessera::space {

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/space/reasoned.h"
+#include "tessera/scheduling/space/reasoned.h"
 #include "tests/fuzz/check_case.h"
 #include "tests/space/sketch_case.h"
 #include "tests/space/space_case.h"

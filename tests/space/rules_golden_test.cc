@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/space/rules/rules.h"
+#include "tessera/scheduling/space/rules/rules.h"
 #include "tests/space/sketch_case.h"
 #include "tests/space/space_case.h"
 

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/space/rules/rules.h"
+#include "tessera/scheduling/space/rules/rules.h"
 #include "tests/fuzz/check_case.h"
 #include "tests/space/sketch_case.h"
 #include "tests/space/space_case.h"

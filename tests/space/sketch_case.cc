@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/lower.h"
-#include "tessera/space/walk.h"
+#include "tessera/scheduling/lower/lower.h"
+#include "tessera/scheduling/space/walk.h"
 #include "tests/fuzz/check_case.h"
 #include "tests/space/space_case.h"
 #include "tests/testing/testing.h"

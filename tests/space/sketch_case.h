@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "tessera/space/space.h"
+#include "tessera/scheduling/space/space.h"
 
 namespace tessera::space {
 

@@ -1,8 +1,8 @@
 // Time of a whole candidate: drawn in one pass, or decision by decision with every legal value.
 #include <benchmark/benchmark.h>
 
-#include "tessera/space/walk.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/space/walk.h"
 
 namespace tessera::space {
 namespace {

@@ -4,9 +4,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/space/default_schedule.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/space/default_schedule.h"
 #include "tessera/support/rng.h"
-#include "tessera/te/op_spec.h"
 #include "tests/fuzz/check_case.h"
 #include "tests/testing/testing.h"
 

@@ -1,8 +1,8 @@
 // A Dag under the schedule that is chosen for it, computed in every way there is.
 #pragma once
 
-#include "tessera/target/target.h"
-#include "tessera/te/dag.h"
+#include "tessera/lang/te/dag.h"
+#include "tessera/machine/target/target.h"
 
 namespace tessera::space {
 

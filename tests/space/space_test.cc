@@ -1,14 +1,14 @@
 // Candidates of a space: drawing, changing, counting, and their text.
-#include "tessera/space/space.h"
+#include "tessera/scheduling/space/space.h"
 
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "tessera/space/default_schedule.h"
-#include "tessera/space/kind.h"
-#include "tessera/space/walk.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/scheduling/space/default_schedule.h"
+#include "tessera/scheduling/space/kind.h"
+#include "tessera/scheduling/space/walk.h"
 #include "tests/space/space_case.h"
 
 namespace tessera::space {

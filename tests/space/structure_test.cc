@@ -1,15 +1,15 @@
 // What is recognised in an expression, and what is chosen by it.
 #include <gtest/gtest.h>
 
-#include "tessera/ir/build.h"
-#include "tessera/ir/visitor.h"
-#include "tessera/lower/lower.h"
-#include "tessera/space/analysis.h"
-#include "tessera/space/contraction.h"
-#include "tessera/space/default_schedule.h"
-#include "tessera/space/inlining.h"
-#include "tessera/space/tile.h"
-#include "tessera/te/builder.h"
+#include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/visitor.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/scheduling/lower/lower.h"
+#include "tessera/scheduling/space/analysis.h"
+#include "tessera/scheduling/space/contraction.h"
+#include "tessera/scheduling/space/default_schedule.h"
+#include "tessera/scheduling/space/inlining.h"
+#include "tessera/scheduling/space/tile.h"
 #include "tests/space/space_case.h"
 
 namespace tessera::space {

@@ -1,13 +1,13 @@
 // Walks: whatever listed values are taken, what comes out is legal, and everything legal is
 // reached.
-#include "tessera/space/walk.h"
+#include "tessera/scheduling/space/walk.h"
 
 #include <map>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "tessera/lower/lower.h"
+#include "tessera/scheduling/lower/lower.h"
 #include "tests/space/space_case.h"
 
 namespace tessera::space {

@@ -1,4 +1,4 @@
-#include "tessera/target/core_table.h"
+#include "tessera/machine/target/core_table.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "tessera/target/cpus.h"
+#include "tessera/machine/target/cpus.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "tessera/target/processors.h"
+#include "tessera/machine/target/processors.h"
 
 namespace tessera::target {
 namespace {

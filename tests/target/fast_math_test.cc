@@ -1,8 +1,8 @@
-#include "tessera/target/fast_math.h"
+#include "tessera/machine/target/fast_math.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/target/match.h"
+#include "tessera/machine/target/match.h"
 
 namespace tessera::target {
 namespace {

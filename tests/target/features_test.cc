@@ -1,4 +1,4 @@
-#include "tessera/target/features.h"
+#include "tessera/machine/target/features.h"
 
 #include <array>
 

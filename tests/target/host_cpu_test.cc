@@ -1,11 +1,11 @@
-#include "tessera/target/host_cpu.h"
+#include "tessera/machine/target/host_cpu.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "tessera/target/cpus.h"
-#include "tessera/target/features.h"
+#include "tessera/machine/target/cpus.h"
+#include "tessera/machine/target/features.h"
 
 namespace tessera::target {
 namespace {

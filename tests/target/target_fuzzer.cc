@@ -4,9 +4,9 @@
 #include <cstdlib>
 #include <string>
 
-#include "tessera/target/cpus.h"
-#include "tessera/target/features.h"
-#include "tessera/target/target.h"
+#include "tessera/machine/target/cpus.h"
+#include "tessera/machine/target/features.h"
+#include "tessera/machine/target/target.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera::target;  // NOLINT(google-build-using-namespace)

@@ -1,13 +1,13 @@
-#include "tessera/target/target.h"
+#include "tessera/machine/target/target.h"
 
 #include <algorithm>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "tessera/target/features.h"
-#include "tessera/target/machine_table.h"
-#include "tessera/target/match.h"
+#include "tessera/machine/target/features.h"
+#include "tessera/machine/target/machine_table.h"
+#include "tessera/machine/target/match.h"
 
 namespace tessera::target {
 namespace {

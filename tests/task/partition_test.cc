@@ -1,9 +1,9 @@
-#include "tessera/task/partition.h"
+#include "tessera/frontend/task/partition.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/builder.h"
-#include "tessera/plan/pointwise.h"
+#include "tessera/frontend/graph/builder.h"
+#include "tessera/frontend/plan/pointwise.h"
 
 namespace tessera::task {
 namespace {

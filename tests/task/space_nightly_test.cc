@@ -2,16 +2,16 @@
 // what the task means.
 #include <gtest/gtest.h>
 
-#include "tessera/graph/passes/passes.h"
-#include "tessera/kernel/check_output.h"
-#include "tessera/kernel/compile_op.h"
-#include "tessera/lower/lower_device.h"
-#include "tessera/onnx/import.h"
-#include "tessera/runtime/device/cpu_device.h"
-#include "tessera/space/space.h"
+#include "tessera/backend/kernel/check_output.h"
+#include "tessera/backend/kernel/compile_op.h"
+#include "tessera/frontend/graph/passes/passes.h"
+#include "tessera/frontend/onnx/import.h"
+#include "tessera/frontend/task/task.h"
+#include "tessera/frontend/zoo/zoo.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
+#include "tessera/scheduling/lower/lower_device.h"
+#include "tessera/scheduling/space/space.h"
 #include "tessera/support/hash.h"
-#include "tessera/task/task.h"
-#include "tessera/zoo/zoo.h"
 
 namespace tessera::task {
 namespace {

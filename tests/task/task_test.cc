@@ -1,9 +1,9 @@
-#include "tessera/task/task.h"
+#include "tessera/frontend/task/task.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/builder.h"
-#include "tessera/te/canonical.h"
+#include "tessera/frontend/graph/builder.h"
+#include "tessera/lang/te/canonical.h"
 
 namespace tessera::task {
 namespace {

@@ -1,12 +1,12 @@
-#include "tessera/te/before_rounding.h"
+#include "tessera/lang/te/before_rounding.h"
 
 #include <cmath>
 #include <functional>
 
 #include <gtest/gtest.h>
 
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
 
 namespace tessera::te {
 namespace {

@@ -1,4 +1,4 @@
-#include "tessera/te/canonical.h"
+#include "tessera/lang/te/canonical.h"
 
 #include <functional>
 

@@ -1,11 +1,11 @@
-#include "tessera/te/dag.h"
+#include "tessera/lang/te/dag.h"
 
 #include <limits>
 
 #include <gtest/gtest.h>
 
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
 
 namespace tessera::te {
 namespace {

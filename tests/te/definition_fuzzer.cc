@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "tessera/te/canonical.h"
-#include "tessera/te/dag.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/canonical.h"
+#include "tessera/lang/te/dag.h"
+#include "tessera/lang/te/op_spec.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace tessera::te;  // NOLINT(google-build-using-namespace)

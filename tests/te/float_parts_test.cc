@@ -1,4 +1,4 @@
-#include "tessera/te/ops/float_parts.h"
+#include "tessera/lang/te/ops/float_parts.h"
 
 #include <cmath>
 #include <limits>

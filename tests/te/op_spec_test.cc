@@ -1,4 +1,4 @@
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
 
 #include <gtest/gtest.h>
 

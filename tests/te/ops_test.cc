@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::te {

@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
 
 namespace tessera::te {
 namespace {

@@ -1,8 +1,8 @@
-#include "tessera/te/reads.h"
+#include "tessera/lang/te/reads.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/op_spec.h"
 
 namespace tessera::te {
 namespace {

@@ -1,12 +1,12 @@
-#include "tessera/te/roundings.h"
+#include "tessera/lang/te/roundings.h"
 
 #include <cmath>
 #include <functional>
 
 #include <gtest/gtest.h>
 
-#include "tessera/te/builder.h"
-#include "tessera/te/op_spec.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/op_spec.h"
 
 namespace tessera::te {
 namespace {

@@ -1,9 +1,9 @@
-#include "tessera/te/split_axes.h"
+#include "tessera/lang/te/split_axes.h"
 
 #include <gtest/gtest.h>
 
-#include "tessera/te/builder.h"
-#include "tessera/te/ops/conv.h"
+#include "tessera/lang/te/builder.h"
+#include "tessera/lang/te/ops/conv.h"
 
 namespace tessera::te {
 namespace {

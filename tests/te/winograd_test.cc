@@ -1,12 +1,12 @@
-#include "tessera/te/ops/winograd.h"
+#include "tessera/lang/te/ops/winograd.h"
 
 #include <algorithm>
 
 #include <gtest/gtest.h>
 
-#include "tessera/ir/visitor.h"
-#include "tessera/te/op_spec.h"
-#include "tessera/te/ops/winograd_transposed.h"
+#include "tessera/lang/ir/visitor.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/lang/te/ops/winograd_transposed.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::te {

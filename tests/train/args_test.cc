@@ -1,4 +1,4 @@
-#include "tessera/train/args.h"
+#include "tessera/learn/train/args.h"
 
 #include <CLI/CLI.hpp>
 #include <gtest/gtest.h>

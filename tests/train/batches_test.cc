@@ -1,4 +1,4 @@
-#include "tessera/train/batches.h"
+#include "tessera/learn/train/batches.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/train/prefetch.h"
+#include "tessera/learn/train/prefetch.h"
 #include "tests/train/memory_store.h"
 
 namespace tessera::train {

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/infer/network_scorer.h"
-#include "tessera/train/trainer.h"
+#include "tessera/learn/infer/network_scorer.h"
+#include "tessera/learn/train/trainer.h"
 #include "tests/infer/random_network.h"
 #include "tests/train/memory_store.h"
 

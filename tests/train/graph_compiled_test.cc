@@ -1,8 +1,8 @@
 // What Tessera's code computes with a network of graphs against what training computed.
 #include <gtest/gtest.h>
 
-#include "tessera/model/graph_scorer.h"
-#include "tessera/train/graph_trainer.h"
+#include "tessera/learn/model/graph_scorer.h"
+#include "tessera/learn/train/graph_trainer.h"
 #include "tests/graphset/graph_case.h"
 
 namespace tessera::train {

@@ -1,10 +1,10 @@
-#include "tessera/train/graph_eval.h"
+#include "tessera/learn/train/graph_eval.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include "tessera/graph/builder.h"
-#include "tessera/nn/network.h"
+#include "tessera/frontend/graph/builder.h"
+#include "tessera/learn/nn/network.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::train {

@@ -1,4 +1,4 @@
-#include "tessera/train/graph_trainer.h"
+#include "tessera/learn/train/graph_trainer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,13 +1,13 @@
-#include "tessera/train/job.h"
+#include "tessera/learn/train/job.h"
 
 #include <filesystem>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "tessera/dataset/training.h"
-#include "tessera/nn/network_file.h"
-#include "tessera/nn/training_notes.h"
+#include "tessera/learn/dataset/training.h"
+#include "tessera/learn/nn/network_file.h"
+#include "tessera/learn/nn/training_notes.h"
 #include "tessera/support/files.h"
 #include "tessera/support/npz.h"
 #include "tessera/support/rng.h"

@@ -1,11 +1,11 @@
-#include "tessera/train/language_trainer.h"
+#include "tessera/learn/train/language_trainer.h"
 
 #include <cstring>
 #include <filesystem>
 
 #include <gtest/gtest.h>
 
-#include "tessera/train/language_job.h"
+#include "tessera/learn/train/language_job.h"
 #include "tests/train/toy_sentences.h"
 
 namespace tessera::train {

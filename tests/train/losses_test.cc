@@ -1,4 +1,4 @@
-#include "tessera/train/losses.h"
+#include "tessera/learn/train/losses.h"
 
 #include <cmath>
 #include <numeric>

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "tessera/dataset/features.h"
+#include "tessera/learn/dataset/features.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::train {

@@ -1,12 +1,12 @@
-#include "tessera/train/sentences.h"
+#include "tessera/learn/train/sentences.h"
 
 #include <filesystem>
 #include <set>
 
 #include <gtest/gtest.h>
 
-#include "tessera/lm/shard.h"
-#include "tessera/train/language_batch.h"
+#include "tessera/learn/lm/shard.h"
+#include "tessera/learn/train/language_batch.h"
 #include "tests/train/toy_sentences.h"
 
 namespace tessera::train {

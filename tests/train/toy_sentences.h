@@ -4,9 +4,9 @@
 
 #include <array>
 
-#include "tessera/lm/sentence.h"
+#include "tessera/learn/lm/sentence.h"
+#include "tessera/learn/train/sentences.h"
 #include "tessera/support/rng.h"
-#include "tessera/train/sentences.h"
 
 namespace tessera::train {
 

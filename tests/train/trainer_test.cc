@@ -1,4 +1,4 @@
-#include "tessera/train/trainer.h"
+#include "tessera/learn/train/trainer.h"
 
 #include <cmath>
 #include <cstring>

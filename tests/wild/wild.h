@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/onnx/model.h"
+#include "tessera/frontend/onnx/model.h"
 #include "tests/onnx/node_model.h"
 #include "tests/wild/plain.h"
 

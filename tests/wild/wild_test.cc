@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/driver/compile/load_graph.h"
-#include "tessera/driver/compile/run_split.h"
-#include "tessera/exec/model_runner.h"
+#include "tessera/app/compile/load_graph.h"
+#include "tessera/app/compile/run_split.h"
+#include "tessera/backend/exec/model_runner.h"
 #include "tessera/support/rng.h"
 #include "tests/testing/testing.h"
 
@@ -29,9 +29,9 @@ class Wild : public ::testing::TestWithParam<WildModel> {};
 TEST_P(Wild, NodeByNode) {
   const WildModel& m = GetParam();
   runtime::ThreadPool pool({.threads = 1});
-  for (const double compile_from : {driver::kWorthCompiling, 0.0}) {
-    driver::NodeEvaluator evaluator(target::host(), pool, compile_from);
-    expect_outputs(m, driver::run_eager(m.model, m.inputs, evaluator),
+  for (const double compile_from : {app::kWorthCompiling, 0.0}) {
+    app::NodeEvaluator evaluator(target::host(), pool, compile_from);
+    expect_outputs(m, app::run_eager(m.model, m.inputs, evaluator),
                    compile_from > 0 ? "interpreted nodes" : "compiled nodes");
   }
 }
@@ -39,10 +39,10 @@ TEST_P(Wild, NodeByNode) {
 // Imports with `known` inputs, compiles and runs on the others.
 void expect_compiled(const WildModel& m, const std::map<std::string, HostTensor>& known,
                      bool optimize) {
-  driver::LoadOptions options;
+  app::LoadOptions options;
   options.optimize = optimize;
   options.import.values = known;
-  const auto graph = driver::load_graph(m.model, options);
+  const auto graph = app::load_graph(m.model, options);
   ASSERT_TRUE(graph.ok()) << graph.error().message;
   std::vector<HostTensor> inputs;
   for (const graph::ValueId id : graph->inputs) {
@@ -61,7 +61,7 @@ TEST_P(Wild, Compiled) {
   const WildModel& m = GetParam();
   std::map<std::string, HostTensor> known;
   if (!m.follows_from.empty()) {
-    const auto graph = driver::load_graph(m.model, {});
+    const auto graph = app::load_graph(m.model, {});
     ASSERT_FALSE(graph.ok());
     EXPECT_EQ(graph.error().code, ErrorCode::kDataDependent) << graph.error().message;
     EXPECT_NE(graph.error().message.find(m.follows_from), std::string::npos)
@@ -75,13 +75,13 @@ TEST_P(Wild, Compiled) {
 // Whatever is decided about layouts, algorithms, merging and fusion.
 TEST_P(Wild, WithRandomPlans) {
   const WildModel& m = GetParam();
-  driver::LoadOptions options;
+  app::LoadOptions options;
   options.optimize = false;
   if (!m.follows_from.empty()) {
     if (m.decided_by.empty()) return;
     options.import.values[m.decided_by] = m.inputs.at(m.decided_by);
   }
-  const auto imported = driver::load_graph(m.model, options);
+  const auto imported = app::load_graph(m.model, options);
   ASSERT_TRUE(imported.ok()) << imported.error().message;
   std::vector<HostTensor> inputs;
   for (const graph::ValueId id : imported->inputs) {
@@ -106,8 +106,8 @@ TEST_P(Wild, WithRandomPlans) {
 TEST_P(Wild, InParts) {
   const WildModel& m = GetParam();
   runtime::ThreadPool pool({.threads = 1});
-  driver::NodeEvaluator evaluator(target::host(), pool);
-  auto ran = driver::run_split(m.model, m.inputs, evaluator, pool, {}, {});
+  app::NodeEvaluator evaluator(target::host(), pool);
+  auto ran = app::run_split(m.model, m.inputs, evaluator, pool, {}, {});
   ASSERT_TRUE(ran.ok()) << ran.error().message;
   EXPECT_EQ(ran->host_nodes == 0, m.follows_from.empty());
   expect_outputs(m, std::move(ran->outputs), "in parts");

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/zoo/weights.h"
-#include "tessera/zoo/zoo.h"
+#include "tessera/frontend/zoo/weights.h"
+#include "tessera/frontend/zoo/zoo.h"
 
 namespace tessera::zoo {
 namespace {

@@ -1,5 +1,5 @@
 // Every network imports, and small ones compute sensible values.
-#include "tessera/onnx/import.h"
+#include "tessera/frontend/onnx/import.h"
 
 #include <algorithm>
 #include <cmath>
@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/graph/op.h"
-#include "tessera/zoo/zoo.h"
+#include "tessera/frontend/graph/op.h"
+#include "tessera/frontend/zoo/zoo.h"
 
 namespace tessera::zoo {
 namespace {

@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/zoo/zoo.h"
+#include "tessera/frontend/zoo/zoo.h"
 
 namespace tessera::zoo {
 namespace {

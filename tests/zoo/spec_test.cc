@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/zoo/zoo.h"
+#include "tessera/frontend/zoo/zoo.h"
 
 namespace tessera::zoo {
 namespace {

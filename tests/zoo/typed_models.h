@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/zoo/zoo.h"
+#include "tessera/frontend/zoo/zoo.h"
 
 namespace tessera::zoo {
 

@@ -1,7 +1,7 @@
 // Every candidate in order, for spaces that are small enough to be measured whole.
+#include "tessera/scheduling/space/walk.h"
 #include "tessera/search/history.h"
 #include "tessera/search/policies/policies.h"
-#include "tessera/space/walk.h"
 
 namespace tessera::search {
 namespace {

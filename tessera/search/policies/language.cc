@@ -10,10 +10,10 @@
 #include <span>
 #include <unordered_set>
 
-#include "tessera/lm/adapter.h"
-#include "tessera/lm/generate.h"
-#include "tessera/lm/transcribe.h"
-#include "tessera/lm/uniform_reader.h"
+#include "tessera/learn/lm/adapter.h"
+#include "tessera/learn/lm/generate.h"
+#include "tessera/learn/lm/transcribe.h"
+#include "tessera/learn/lm/uniform_reader.h"
 #include "tessera/search/breeding.h"
 #include "tessera/search/policies/policies.h"
 #include "tessera/search/selection.h"

@@ -6,13 +6,13 @@
 
 #include <unistd.h>
 
-#include "tessera/artifact/compile_artifact.h"
-#include "tessera/artifact/load_artifact.h"
-#include "tessera/driver/compile/load_graph.h"
-#include "tessera/driver/compile/run_split.h"
-#include "tessera/exec/model_runner.h"
-#include "tessera/graph/roundings.h"
-#include "tessera/runtime/device/devices.h"
+#include "tessera/app/compile/load_graph.h"
+#include "tessera/app/compile/run_split.h"
+#include "tessera/backend/artifact/compile_artifact.h"
+#include "tessera/backend/artifact/load_artifact.h"
+#include "tessera/backend/exec/model_runner.h"
+#include "tessera/frontend/graph/roundings.h"
+#include "tessera/machine/runtime/device/devices.h"
 #include "tessera/support/rng.h"
 #include "tests/testing/testing.h"
 
@@ -40,7 +40,7 @@ class Checker {
     if (waits_for_data_) return check_split();
     if (std::string bad = check_graph_("import", imported_); !bad.empty()) return bad;
     load_.optimize = true;
-    const auto graph = driver::load_graph(model_, load_);
+    const auto graph = app::load_graph(model_, load_);
     if (!graph.ok()) return "passes: " + graph.error().message;
     if (std::string bad = check_graph_("passes", *graph); !bad.empty()) return bad;
     if (options_.plan != 0) {
@@ -59,13 +59,13 @@ class Checker {
     auto model = onnx::parse_model(*bytes, "");
     if (!model.ok()) return "read: " + model.error().message;
     model_ = std::move(*model);
-    load_ = driver::load_options_for(target::host());
+    load_ = app::load_options_for(target::host());
     load_.import.symbols = case_.symbols;
     load_.optimize = false;
     auto trace = trace_case(case_);
     if (!trace.ok()) return "oracle: " + trace.error().message;
     trace_ = std::move(*trace);
-    auto imported = driver::load_graph(model_, load_);
+    auto imported = app::load_graph(model_, load_);
     waits_for_data_ = !imported.ok() && imported.error().code == ErrorCode::kDataDependent;
     if (waits_for_data_) return "";
     if (!imported.ok()) return "import: " + imported.error().message;
@@ -196,9 +196,9 @@ class Checker {
   std::string check_opencl() {
     static const auto device = runtime::open_device(target::Kind::kOpenCl);
     if (!device.ok()) return "";
-    driver::LoadOptions load = driver::load_options_for((*device)->target());
+    app::LoadOptions load = app::load_options_for((*device)->target());
     load.import = load_.import;
-    const auto graph = driver::load_graph(model_, load);
+    const auto graph = app::load_graph(model_, load);
     if (!graph.ok()) return "opencl: " + graph.error().message;
     exec::ModelOptions options = model_options();
     options.device = device->get();
@@ -209,9 +209,9 @@ class Checker {
   }
 
   std::string check_split() {
-    driver::NodeEvaluator evaluator(target::host(), single());
+    app::NodeEvaluator evaluator(target::host(), single());
     load_.optimize = true;
-    auto ran = driver::run_split(model_, case_.inputs, evaluator, single(), load_, model_options());
+    auto ran = app::run_split(model_, case_.inputs, evaluator, single(), load_, model_options());
     if (!ran.ok()) return "split: " + ran.error().message;
     count(&Counts::parts);
     return compare("split", std::move(ran->outputs));
@@ -220,7 +220,7 @@ class Checker {
   const Case& case_;
   const CheckOptions& options_;
   onnx::Model model_;
-  driver::LoadOptions load_;
+  app::LoadOptions load_;
   Trace trace_{{}};
   graph::Graph imported_;
   bool waits_for_data_ = false;

@@ -1,7 +1,7 @@
 // A case as text: one line for each input, constant and node.
 #include <fmt/ranges.h>
 
-#include "tessera/graph/graph.h"
+#include "tessera/frontend/graph/graph.h"
 #include "trace.h"
 
 namespace tessera::fuzz {

@@ -13,7 +13,7 @@
 #include "check_graph.h"
 #include "generate.h"
 #include "minimise.h"
-#include "tessera/runtime/device/devices.h"
+#include "tessera/machine/runtime/device/devices.h"
 
 namespace {
 

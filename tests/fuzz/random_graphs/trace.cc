@@ -4,9 +4,9 @@
 #include <cmath>
 #include <limits>
 
-#include "tessera/graph/op.h"
-#include "tessera/graph/roundings.h"
-#include "tessera/onnx/import.h"
+#include "tessera/frontend/graph/op.h"
+#include "tessera/frontend/graph/roundings.h"
+#include "tessera/frontend/onnx/import.h"
 #include "tests/onnx/model_builder.h"
 
 namespace tessera::fuzz {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/onnx/model.h"
+#include "tessera/frontend/onnx/model.h"
 
 namespace tessera::fuzz {
 

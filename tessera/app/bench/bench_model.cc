@@ -1,0 +1,412 @@
+#include "tessera/app/bench/bench_model.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <optional>
+
+#include <fmt/ranges.h>
+
+#include "tessera/app/bench/check_kernels.h"
+#include "tessera/app/bench/peer_process.h"
+#include "tessera/frontend/graph/roundings.h"
+#include "tessera/frontend/onnx/input_types.h"
+#include "tessera/machine/runtime/device/devices.h"
+#include "tessera/machine/target/cpus.h"
+#include "tessera/machine/target/fast_math.h"
+#include "tessera/support/clock.h"
+#include "tessera/support/model_name.h"
+#include "tessera/support/quantile.h"
+#include "tessera/support/temporary_folder.h"
+
+namespace tessera::app {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+
+// The model as a file that a peer can open; a temporary one for built-in networks.
+class ModelFile {
+ public:
+  Result<std::string> path(const std::string& spec, const onnx::Model& model) {
+    if (!is_built_in(spec)) return spec;
+    if (!temporary_) {
+      TESSERA_TRY(TemporaryFolder made, TemporaryFolder::make("model"));
+      TESSERA_DO(onnx::save_model(model, made.path() + "/model.onnx"));
+      temporary_ = std::move(made);
+    }
+    return temporary_->path() + "/model.onnx";
+  }
+
+ private:
+  std::optional<TemporaryFolder> temporary_;
+};
+
+// The same model compiled for the cores of this machine: what a GPU's results are compared with.
+Result<std::vector<HostTensor>> cpu_outputs(const onnx::Model& model, LoadOptions load,
+                                            const exec::ModelOptions& building,
+                                            const std::vector<HostTensor>& inputs) {
+  runtime::ThreadPool pool({.threads = target::default_threads()});
+  const target::Target target = target::code_target(target::host(), pool.threads());
+  load.passes = passes_for(target);
+  TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
+  exec::ModelOptions build;
+  build.cache = building.cache;
+  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, build));
+  return exec::run_model(compiled, pool, inputs);
+}
+
+// The same model with nothing rewritten, fused or reordered.
+Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model,
+                                              const target::Target& target, LoadOptions load,
+                                              exec::ModelOptions plain,
+                                              const std::vector<HostTensor>& inputs,
+                                              runtime::ThreadPool& pool) {
+  load.optimize = false;
+  TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
+  plain.partition.fuse = false;
+  plain.schedule = nullptr;
+  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, plain));
+  return exec::run_model(compiled, pool, inputs);
+}
+
+constexpr int kProfileRuns = 9;
+
+// A model that is ready to run, with the keys of its tasks.
+struct Runnable {
+  const exec::CompiledModel& model;
+  exec::ModelRunner& runner;
+  std::vector<std::string> keys;
+};
+
+std::vector<std::string> keys_of(const std::vector<task::Task>& tasks) {
+  std::vector<std::string> keys;
+  for (const task::Task& t : tasks) keys.push_back(t.key);
+  return keys;
+}
+
+std::vector<StepTime> median_steps(const Runnable& r, std::vector<std::vector<double>> times) {
+  std::vector<StepTime> steps;
+  for (std::size_t i = 0; i < times.size(); ++i) {
+    const double us = median(std::move(times[i]));
+    const exec::CompiledModel::Step& s = r.model.steps[i];
+    const bool kernel = s.kind == task::GroupKind::kKernel;
+    steps.push_back({.name = s.name,
+                     .origin = s.origin,
+                     .task = kernel ? r.keys[s.kernel] : "",
+                     .us = us,
+                     .gflops = s.flops / us * 1e-3,
+                     .gbytes_per_s = s.bytes / us * 1e-3});
+  }
+  return steps;
+}
+
+// In turns, so that what disturbs one disturbs all.
+Result<std::vector<std::vector<StepTime>>> profile_in_turns(const std::vector<Runnable>& models) {
+  std::vector<std::vector<std::vector<double>>> times;
+  times.reserve(models.size());
+  for (const Runnable& r : models) times.emplace_back(r.model.steps.size());
+  for (int run = 0; run < kProfileRuns; ++run) {
+    for (std::size_t m = 0; m < models.size(); ++m) {
+      TESSERA_TRY(const std::vector<double> one, models[m].runner.profile());
+      for (std::size_t i = 0; i < one.size(); ++i) times[m][i].push_back(one[i]);
+    }
+  }
+  std::vector<std::vector<StepTime>> out;
+  for (std::size_t m = 0; m < models.size(); ++m)
+    out.push_back(median_steps(models[m], std::move(times[m])));
+  return out;
+}
+
+// Those that the options give, random ones for the rest.
+Result<std::vector<HostTensor>> chosen_inputs(const graph::Graph& graph,
+                                              const exec::CompiledModel& model,
+                                              const ModelBenchOptions& options) {
+  const std::vector<std::string>& names = model.input_names;
+  for (const auto& [name, unused] : options.inputs) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "the model has no input '{}'; it has: {}",
+                        name, fmt::join(names, " "));
+    }
+  }
+  std::vector<HostTensor> inputs = random_model_inputs(graph, kSeed);
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const auto it = options.inputs.find(names[i]);
+    if (it != options.inputs.end()) inputs[i] = it->second;
+  }
+  return inputs;
+}
+
+// What a peer is given: it has the inputs, too, that have a fixed value in ours.
+struct PeerInputs {
+  std::vector<std::string> names;
+  std::vector<HostTensor> tensors;
+};
+
+Result<PeerInputs> peer_inputs(const onnx::Model& model, const LoadOptions& load,
+                               const exec::CompiledModel& compiled,
+                               const std::vector<HostTensor>& inputs) {
+  PeerInputs out{compiled.input_names, inputs};
+  if (load.import.values.empty() && load.import.literals.empty()) return out;
+  TESSERA_TRY(const onnx::ResolvedInputs resolved, onnx::resolve_inputs(model.graph, load.import));
+  for (const onnx::GraphInput& input : resolved.inputs) {
+    if (!input.value) continue;
+    out.names.push_back(input.name);
+    out.tensors.push_back(*input.value);
+  }
+  return out;
+}
+
+// Types that are not f32 matter to peers on a GPU; on a CPU they run the model as it is.
+PeerPlace peer_place(const target::Target& target, const LoadOptions& load) {
+  if (!target.is_gpu()) return {};
+  const DType floats = load.passes.floats;
+  const bool tf32 = floats == DType::kF32 && target::products_of(target) == Products::kTf32;
+  return {.device = target::to_text(target.kind), .dtype = tf32 ? "tf32" : to_text(floats)};
+}
+
+void describe(const exec::CompiledModel& compiled, ModelBenchResult* result) {
+  result->kernels = static_cast<std::int64_t>(compiled.kernels.size());
+  result->cached_kernels = compiled.cached_kernels;
+  result->steps = static_cast<std::int64_t>(compiled.steps.size());
+  result->arena_bytes = compiled.arena_bytes;
+  result->live_bytes = compiled.live_bytes;
+  result->constant_bytes = compiled.constant_bytes;
+}
+
+// A model that ran once, and what it computed.
+struct Computed {
+  const onnx::Model& model;
+  const graph::Graph& graph;
+  const exec::CompiledModel& compiled;
+  const target::Target& target;
+  const ModelBenchOptions& options;
+  bool quantised = false;
+  std::vector<HostTensor> inputs, outputs;
+};
+
+// Whether values are rounded to a type that has few of them: what the outputs tell then is vague.
+bool is_narrow(const graph::Graph& graph) {
+  const std::vector<Roundings> rounded = graph::roundings(graph);
+  return std::any_of(rounded.begin(), rounded.end(), [](const Roundings& r) {
+    return r.count(DType::kF16) + r.count(DType::kBF16) + r.count(DType::kI8) +
+               r.count(DType::kI16) >
+           0;
+  });
+}
+
+// The peers that could be started; the first that agrees with ours verifies it.
+Result<std::vector<std::unique_ptr<PeerProcess>>> start_peers(const Computed& ours, ModelFile* file,
+                                                              runtime::InterleavedTimer* timer,
+                                                              ModelBenchResult* result) {
+  BenchResult& bench = result->bench;
+  TESSERA_TRY(const PeerInputs given,
+              peer_inputs(ours.model, ours.options.load, ours.compiled, ours.inputs));
+  std::vector<std::unique_ptr<PeerProcess>> peers;
+  for (const std::string& name : ours.options.peers) {
+    PeerResult peer{.name = name};
+    std::vector<HostTensor> theirs;
+    for (const auto& type : ours.compiled.output_types) theirs.emplace_back(type.dtype, type.shape);
+    TESSERA_TRY(const std::string path, file->path(bench.name, ours.model));
+    Result<std::unique_ptr<PeerProcess>> started = start_peer_model(
+        name, path, ours.options.threads, given.names, given.tensors, ours.compiled.output_names,
+        std::move(theirs), peer_place(ours.target, ours.options.load));
+    if (!started) {
+      peer.absent = started.error().message;
+    } else {
+      PeerProcess& process = **started;
+      peer.version = process.version();
+      peer.max_error = worst_output(ours.graph, ours.outputs, process.outputs(),
+                                    target::products_of(ours.target));
+      for (std::size_t i = 0; i < ours.outputs.size(); ++i) {
+        const double error = range_error(process.outputs()[i], ours.outputs[i]);
+        peer.range_error = std::max(peer.range_error, error);
+      }
+      peer.verified = peer.max_error <= 1;
+      if (ours.quantised) peer.agreement = agreement(ours.outputs, process.outputs());
+      if (peer.verified && !bench.verified && !ours.quantised) {
+        result->verified_by = peer.version;
+        bench.max_error = peer.max_error;
+        bench.verified = true;
+      }
+      timer->add(
+          runtime::Sampler([&process](int n, bool warm) { return process.sample(n, warm); }));
+      peers.push_back(std::move(*started));
+    }
+    bench.peers.push_back(peer);
+  }
+  return peers;
+}
+
+// The same model in another build, on the same inputs.
+struct Beside {
+  exec::CompiledModel compiled;
+  std::vector<std::string> keys;
+  std::unique_ptr<exec::ModelRunner> runner;
+};
+
+void add_to(runtime::InterleavedTimer* timer, bool device, exec::ModelRunner& runner) {
+  if (device) {
+    timer->add(on_device_clock([&runner](int runs) { return runner.time(runs); }));
+  } else {
+    timer->add([&runner] { (void)runner.run(); });
+  }
+}
+
+Result<std::vector<std::unique_ptr<Beside>>> start_beside(const Computed& ours,
+                                                          runtime::Device* device,
+                                                          runtime::ThreadPool& pool,
+                                                          runtime::InterleavedTimer* timer,
+                                                          BenchResult* bench) {
+  std::vector<std::unique_ptr<Beside>> out;
+  for (const BesideModel& other : ours.options.beside) {
+    auto b = std::make_unique<Beside>();
+    LoadOptions load = other.load;
+    load.import = ours.options.load.import;
+    TESSERA_TRY(const graph::Graph graph, load_graph(ours.model, load));
+    exec::ModelOptions building = other.model;
+    building.partition.follow(load.passes.rules);
+    building.device = device;
+    TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, building.partition));
+    b->keys = keys_of(tasks.tasks);
+    TESSERA_TRY(b->compiled, exec::compile_model(graph, ours.target, building));
+    b->runner = device != nullptr ? std::make_unique<exec::ModelRunner>(b->compiled, *device)
+                                  : std::make_unique<exec::ModelRunner>(b->compiled, pool);
+    for (std::size_t i = 0; i < ours.inputs.size(); ++i)
+      TESSERA_DO(b->runner->set_input(i, ours.inputs[i]));
+    TESSERA_DO(b->runner->run());
+    std::vector<HostTensor> theirs;
+    for (std::size_t i = 0; i < b->compiled.output_types.size(); ++i)
+      theirs.push_back(b->runner->output(i));
+    PeerResult peer{.name = other.name};
+    peer.max_error =
+        worst_output(ours.graph, ours.outputs, theirs, target::products_of(ours.target));
+    peer.verified = peer.max_error <= 1;
+    bench->peers.push_back(peer);
+    add_to(timer, device != nullptr, *b->runner);
+    out.push_back(std::move(b));
+  }
+  return out;
+}
+
+// By code of ours that is made in another way.
+Result<void> verify_alone(const Computed& ours, runtime::ThreadPool& pool,
+                          ModelBenchResult* result) {
+  BenchResult& bench = result->bench;
+  TESSERA_TRY(const std::vector<HostTensor> plain,
+              outputs_otherwise(ours.model, ours.target, ours.options.load, ours.options.model,
+                                ours.inputs, &pool));
+  result->verified_by = ours.target.is_gpu() ? "this machine's cores" : "every node alone";
+  bench.max_error = worst_output(ours.graph, ours.outputs, plain, target::products_of(ours.target));
+  bench.verified = bench.max_error <= 1;
+  bench.compared = bench.verified || !agree_but_for_no_numbers(ours.graph, ours.outputs, plain);
+  if (!ours.quantised) return {};
+  result->agrees_with = result->verified_by;
+  result->agreement = agreement(ours.outputs, plain);
+  return {};
+}
+
+// Each kernel alone, where the outputs of the whole tell little.
+Result<void> verify_kernels(const Computed& ours, const task::PartitionOptions& partition,
+                            exec::ModelRunner& runner, ModelBenchResult* result) {
+  BenchResult& bench = result->bench;
+  if (!bench.compared || !is_narrow(ours.graph)) return {};
+  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(ours.graph, partition));
+  TESSERA_TRY(const KernelsCheck check, check_kernels(ours.graph, tasks, ours.compiled, runner));
+  bench.verified = bench.verified && check.worst <= 1;
+  // Of a whole that is wrong, its own error is told.
+  if (bench.verified || check.worst > 1) bench.max_error = check.worst;
+  result->verified_by = "the interpreter, kernel by kernel";
+  if (check.worst > 1) result->wrong_node = check.worst_node;
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<HostTensor>> outputs_otherwise(const onnx::Model& model,
+                                                  const target::Target& target,
+                                                  const LoadOptions& load,
+                                                  const exec::ModelOptions& building,
+                                                  const std::vector<HostTensor>& inputs,
+                                                  runtime::ThreadPool* pool) {
+  return target.is_gpu() ? cpu_outputs(model, load, building, inputs)
+                         : plain_outputs(model, target, load, building, inputs, *pool);
+}
+
+double ModelBenchResult::kernels_us() const {
+  double sum = 0;
+  for (const StepTime& s : profile) sum += s.us;
+  return sum;
+}
+
+Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& machine,
+                                     const ModelBenchOptions& options) {
+  const target::Target target =
+      machine.is_gpu() ? machine : target::code_target(machine, options.threads);
+  std::unique_ptr<runtime::Device> device;  // or this process
+  exec::ModelOptions building = options.model;
+  building.partition.follow(options.load.passes.rules);
+  if (target.is_gpu()) {
+    TESSERA_TRY(device, runtime::open_device(target.kind));
+    building.device = device.get();
+  }
+  ModelBenchResult result;
+  BenchResult& bench = result.bench;
+  bench.name = spec;
+  bench.threads = options.threads;
+  const auto start = Clock::now();
+  TESSERA_TRY(const onnx::Model model, load_onnx(spec));
+  result.import_ms = milliseconds_since(start);
+  const auto build = Clock::now();
+  TESSERA_TRY(const graph::Graph graph, load_graph(model, options.load));
+  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, building));
+  bench.build_ms = milliseconds_since(build);
+  describe(compiled, &result);
+
+  Computed ours{model, graph, compiled, target, options, false, {}, {}};
+  const std::vector<bool> quantised = quantised_outputs(graph);
+  ours.quantised = std::find(quantised.begin(), quantised.end(), true) != quantised.end();
+  runtime::ThreadPool pool({.threads = options.threads});
+  TESSERA_TRY(ours.inputs, chosen_inputs(graph, compiled, options));
+  exec::ModelRunner runner =
+      device ? exec::ModelRunner(compiled, *device) : exec::ModelRunner(compiled, pool);
+  for (std::size_t i = 0; i < ours.inputs.size(); ++i)
+    TESSERA_DO(runner.set_input(i, ours.inputs[i]));
+  TESSERA_DO(runner.run());
+  for (std::size_t i = 0; i < compiled.output_types.size(); ++i) {
+    ours.outputs.push_back(runner.output(i));
+    if (is_no_number(ours.outputs[i])) result.not_numbers.push_back(compiled.output_names[i]);
+  }
+
+  runtime::InterleavedTimer timer(options.timing);
+  add_to(&timer, device != nullptr, runner);
+  ModelFile file;
+  TESSERA_TRY(const std::vector<std::unique_ptr<PeerProcess>> peers,
+              start_peers(ours, &file, &timer, &result));
+  TESSERA_TRY(const std::vector<std::unique_ptr<Beside>> beside,
+              start_beside(ours, device.get(), pool, &timer, &bench));
+  // A peer that disagrees may itself be wrong.
+  if (!bench.verified) TESSERA_DO(verify_alone(ours, pool, &result));
+  TESSERA_DO(verify_kernels(ours, building.partition, runner, &result));
+  warm_up(options.warmup_s, [&] { (void)runner.run(); });
+  if (options.profile) {
+    TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, building.partition));
+    std::vector<Runnable> models = {{compiled, runner, keys_of(tasks.tasks)}};
+    for (const std::unique_ptr<Beside>& b : beside)
+      models.push_back({b->compiled, *b->runner, b->keys});
+    TESSERA_TRY(result.beside_profiles, profile_in_turns(models));
+    result.profile = std::move(result.beside_profiles.front());
+    result.beside_profiles.erase(result.beside_profiles.begin());
+  }
+  const std::vector<runtime::Samples> samples = timer.run_undisturbed();
+  if (samples[0].call_s.empty())
+    return make_error(ErrorCode::kRunFailed, "the device failed while it was timed");
+  double flops = 0, bytes = 0;
+  for (const exec::CompiledModel::Step& s : compiled.steps) {
+    flops += s.flops;
+    bytes += s.bytes;
+  }
+  set_times(samples, flops, bytes, &bench);
+  return result;
+}
+
+}  // namespace tessera::app

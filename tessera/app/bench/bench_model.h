@@ -1,0 +1,72 @@
+// Times a whole model beside its peers in one interleaved run, after comparing the results.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/app/bench/bench_op.h"
+#include "tessera/app/bench/model_inputs.h"
+#include "tessera/app/compile/load_graph.h"
+#include "tessera/backend/exec/model_runner.h"
+
+namespace tessera::app {
+
+// The same model built in another way, e.g. with another plan, timed in turns with it.
+struct BesideModel {
+  std::string name;
+  LoadOptions load;  // inputs are those of the model
+  exec::ModelOptions model;
+};
+
+struct ModelBenchOptions {
+  int threads = 1;
+  std::vector<std::string> peers;
+  LoadOptions load;
+  exec::ModelOptions model;
+  std::map<std::string, HostTensor> inputs;  // by name; others are random
+  runtime::TimingOptions timing;
+  std::vector<BesideModel> beside;  // reported as peers
+  double warmup_s = 0;              // of calls of ours before the first that is timed
+  bool profile = false;
+};
+
+struct StepTime {
+  std::string name, origin, task;  // key of the task; empty: an operator of the host
+  double us = 0, gflops = 0, gbytes_per_s = 0;
+  int calls = 1;
+};
+
+struct ModelBenchResult {
+  BenchResult bench;  // build_ms: passes, schedules and code; not reading the file
+  double import_ms = 0;
+  std::int64_t kernels = 0, cached_kernels = 0, steps = 0;
+  std::int64_t arena_bytes = 0, live_bytes = 0, constant_bytes = 0;
+  // Outputs whose every value is not a number: whatever they are compared with, it proves nothing.
+  std::vector<std::string> not_numbers;
+  // "ort 1.30", "every node alone", of GPUs "this machine's cores"; of models with narrow types
+  // "the interpreter, kernel by kernel".
+  std::string verified_by;
+  std::string wrong_node;  // of the first kernel that differs, where kernels were compared
+  // Of quantised models, with the same code made in another way: what that is, and how much of it
+  // is the same.
+  std::string agrees_with;
+  std::optional<OutputAgreement> agreement;
+  std::vector<StepTime> profile;                       // in running order; medians of several runs
+  std::vector<std::vector<StepTime>> beside_profiles;  // by options.beside, taken in turns
+
+  double kernels_us() const;  // the sum of the profile
+};
+
+// What a model computes by code of ours that is made in another way: for a GPU by the cores of this
+// machine, else by every node alone (in `pool`), with nothing rewritten, fused or reordered.
+Result<std::vector<HostTensor>> outputs_otherwise(const onnx::Model& model,
+                                                  const target::Target& target,
+                                                  const LoadOptions& load,
+                                                  const exec::ModelOptions& building,
+                                                  const std::vector<HostTensor>& inputs,
+                                                  runtime::ThreadPool* pool);
+
+Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& target,
+                                     const ModelBenchOptions& options);
+
+}  // namespace tessera::app

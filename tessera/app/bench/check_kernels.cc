@@ -1,0 +1,76 @@
+#include "tessera/app/bench/check_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tessera/backend/kernel/check_output.h"
+#include "tessera/machine/target/fast_math.h"
+
+namespace tessera::app {
+namespace {
+
+// A network has hundreds of kernels: those that are small are compared whole, of the others so many
+// points.
+constexpr double kSmallFlops = 5e5;
+constexpr std::int64_t kSamples = 128;
+constexpr std::uint64_t kSeed = 1;
+
+graph::TensorType type_of(const ir::Buffer& b) { return {b->dtype, b->shape}; }
+
+// What a kernel reads; constants as the graph has them, not as they are packed.
+Result<std::vector<HostTensor>> read_by(const graph::Graph& graph, const task::Call& call,
+                                        const te::Dag& dag, const exec::ModelRunner& runner,
+                                        std::size_t step) {
+  std::vector<HostTensor> out;
+  for (std::size_t i = 0; i < call.params.size(); ++i) {
+    const HostTensor* constant = graph.constant(call.params[i]);
+    if (constant != nullptr) {
+      out.push_back(*constant);
+      continue;
+    }
+    TESSERA_TRY(HostTensor read, runner.parameter(step, i, type_of(dag.inputs[i].buffer)));
+    out.push_back(std::move(read));
+  }
+  return out;
+}
+
+bool all_nan(const kernel::Reference& want, const HostTensor& got) {
+  return kernel::is_all_nan(want) &&
+         std::all_of(want.points.begin(), want.points.end(),
+                     [&](std::int64_t i) { return std::isnan(got.get_float(i)); });
+}
+
+}  // namespace
+
+Result<KernelsCheck> check_kernels(const graph::Graph& graph, const task::TaskGraph& tasks,
+                                   const exec::CompiledModel& model, exec::ModelRunner& runner) {
+  KernelsCheck out;
+  std::size_t step = 0;
+  const Products products = target::products_of(model.target);
+  for (std::size_t g = 0; g < tasks.groups.size(); ++g) {
+    const task::GroupKind kind = tasks.groups[g].kind;
+    if (kind == task::GroupKind::kHost) TESSERA_DO(runner.run_step(step++));
+    if (kind != task::GroupKind::kKernel) continue;
+    const task::Call& call = tasks.calls[static_cast<std::size_t>(tasks.call_of_group[g])];
+    const te::Dag& dag = tasks.tasks[call.task].dag;
+    TESSERA_TRY(const std::vector<HostTensor> inputs, read_by(graph, call, dag, runner, step));
+    TESSERA_DO(runner.run_step(step));
+    for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
+      if (dag.outputs[o].size() == 0) continue;
+      TESSERA_TRY(const HostTensor got,
+                  runner.parameter(step, model.steps[step].reads + o, type_of(dag.outputs[o])));
+      TESSERA_TRY(const kernel::Reference want,
+                  kernel::reference(dag, inputs, o, kSamples, kSeed, kSmallFlops));
+      if (all_nan(want, got)) continue;  // proves nothing, and is said of the outputs
+      const double error = kernel::worst_error(want, got, kernel::tolerance(dag, o, products));
+      if (error <= out.worst) continue;
+      out.worst = error;
+      out.worst_node = model.steps[step].origin;
+    }
+    ++out.kernels;
+    ++step;
+  }
+  return out;
+}
+
+}  // namespace tessera::app

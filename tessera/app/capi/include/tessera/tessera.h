@@ -1,0 +1,144 @@
+/* The C interface of Tessera: compile or load a model, run it, save it as a library.
+ *
+ *   const tsr_api* api = tsr_get_api(TSR_API_VERSION);
+ *   tsr_model* model = NULL;
+ *   tsr_status status = api->compile("model.onnx", NULL, &model);
+ *   if (status.code != TSR_OK) fprintf(stderr, "%s\n", status.message);
+ *
+ * Every function may be called from any thread. A model may be used by many sessions at the same
+ * time; a session runs one call at a time. Nothing is thrown. */
+#ifndef TESSERA_TESSERA_H_
+#define TESSERA_TESSERA_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tessera/backend/artifact/runtime/types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
+ * library serves all versions up to its own. */
+#define TSR_API_VERSION 6
+
+typedef struct tsr_model tsr_model;
+typedef struct tsr_session tsr_session;
+
+typedef struct tsr_input_shape {
+  const char* name; /* of an input */
+  const int64_t* shape;
+  int32_t rank;
+} tsr_input_shape;
+
+typedef struct tsr_dimension {
+  const char* name; /* of a symbolic dimension */
+  int64_t value;
+} tsr_dimension;
+
+/* Zero everywhere but `size` is the default. */
+typedef struct tsr_compile_options {
+  size_t size; /* sizeof(tsr_compile_options) */
+  const tsr_input_shape* shapes;
+  int32_t num_shapes;
+  const tsr_dimension* dimensions;
+  int32_t num_dimensions;
+  int32_t build_threads; /* 0: one per processor */
+  /* Since version 2. plan: path of a file that `tessera tune` wrote; tasks that it does not have
+   * get default schedules, or are an error (TSR_INVALID_ARGUMENT) when strict_plan is not 0.
+   * cost_model: what judges schedules that no plan has, without measuring: paths of weights
+   * ("A,B"), or NULL for default schedules. */
+  const char* plan;
+  int32_t strict_plan;
+  const char* cost_model;
+  /* Since version 3. target: "cuda" or "opencl" for the device at hand, or a machine of `tessera
+   * targets`, which need not be here to compile and save (processors: since version 4); NULL: this
+   * machine's processor. device: which one sessions use, counted from 0. queue: of OpenCL, a
+   * cl_command_queue whose device and context they use instead, so that memory objects of that
+   * context can be given. */
+  const char* target;
+  int32_t device;
+  void* queue;
+  /* Since version 4. Threads that the code of a processor shares its work among; 0: one a core.
+   * Sessions of another number run it too, but not as well. */
+  int32_t threads;
+  /* Since version 5. "tf32": the tensor cores of a GPU may multiply f32 rounded to 10 bits of
+   * fraction; "bf16x6": as three parts of bf16, about as exactly as f32. TSR_UNSUPPORTED where the
+   * target has none. NULL: nothing is rounded beyond types. */
+  const char* fast_math;
+} tsr_compile_options;
+
+enum { TSR_EMIT_SHARED = 0, TSR_EMIT_STATIC = 1, TSR_EMIT_OBJECT = 2 };
+enum { TSR_WEIGHTS_AUTO = 0, TSR_WEIGHTS_EMBEDDED = 1, TSR_WEIGHTS_FILE = 2 };
+
+typedef struct tsr_save_options {
+  size_t size;        /* sizeof(tsr_save_options) */
+  const char* name;   /* of files and symbols; NULL: the model's */
+  const char* target; /* a row of `tessera targets`; NULL: what the model was compiled for */
+  const char* cc;     /* C compiler; NULL: found by the target */
+  int32_t emit, weights;
+} tsr_save_options;
+
+typedef struct tsr_api {
+  uint32_t version;
+  const char* (*tessera_version)(void);
+
+  /* model: path of an ONNX file, or "zoo:NAME@parameter=value,...". TSR_UNSUPPORTED names the nodes
+   * that cannot be compiled; of GPUs also those that would run on the host. TSR_UNAVAILABLE: there
+   * is no such device. options may be NULL. */
+  tsr_status (*compile)(const char* model, const tsr_compile_options* options, tsr_model** result);
+  /* The bytes of an ONNX file without external data. */
+  tsr_status (*compile_memory)(const void* bytes, size_t count, const tsr_compile_options* options,
+                               tsr_model** result);
+  /* An artifact: its folder or its shared library. TSR_UNSUPPORTED: this machine cannot run it;
+   * TSR_UNAVAILABLE: it is for a GPU, and there is none. */
+  tsr_status (*load)(const char* path, tsr_model** result);
+  /* Writes a compiled (not a loaded) model as an artifact; see docs/guide/artifacts.md. A target of
+   * another kind than the model's is TSR_UNSUPPORTED: the graph was made for one. */
+  tsr_status (*save)(const tsr_model* model, const char* folder, const tsr_save_options* options);
+  /* Sessions stay valid. NULL is ignored. */
+  void (*free_model)(tsr_model* model);
+
+  int32_t (*num_inputs)(const tsr_model* model);
+  int32_t (*num_outputs)(const tsr_model* model);
+  /* Valid as long as the model; NULL when there is no such index. */
+  const tsr_tensor_info* (*input)(const tsr_model* model, int32_t index);
+  const tsr_tensor_info* (*output)(const tsr_model* model, int32_t index);
+
+  /* threads: the caller included; 0: what the model was compiled for; unused by GPUs, of which a
+   * session uploads the weights. TSR_UNAVAILABLE: there is no driver or no device.
+   * TSR_UNSUPPORTED: the model is for another processor. */
+  tsr_status (*create_session)(const tsr_model* model, int32_t threads, tsr_session** result);
+  /* Reads all inputs and writes all outputs, in the order of the model. Types and shapes must be
+   * those of the model; strides may be any, those without gaps are fastest. Models for GPUs also
+   * take tensors of their device, without gaps, which are used in place and must be ready; the run
+   * waits until its outputs are.
+   */
+  tsr_status (*run)(tsr_session* session, const tsr_dl_tensor* inputs, int32_t num_inputs,
+                    const tsr_dl_tensor* outputs, int32_t num_outputs);
+  /* A copy of an output of the last run, with its own deleter; on the host. TSR_INVALID_ARGUMENT:
+   * the output went to memory of the device. */
+  tsr_status (*copy_output)(const tsr_session* session, int32_t index,
+                            tsr_dl_managed_tensor** result);
+  void (*free_session)(tsr_session* session);
+
+  /* Since version 3. As run, on a stream of the caller (CUstream, cl_command_queue): with all
+   * tensors on the device it is only put on it. */
+  tsr_status (*run_on_stream)(tsr_session* session, const tsr_dl_tensor* inputs, int32_t num_inputs,
+                              const tsr_dl_tensor* outputs, int32_t num_outputs, void* stream);
+
+  /* Since version 6. 16 hexadecimal digits that say what the kernels are and what machine they are
+   * for, as plan_digest of an artifact does: two models with the same digits compute in the same
+   * way. Empty: a model for another processor, whose kernels are made by save. Valid as long as the
+   * model. */
+  const char* (*plan_digest)(const tsr_model* model);
+} tsr_api;
+
+/* NULL: the library is older than `version`. */
+const tsr_api* tsr_get_api(uint32_t version);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

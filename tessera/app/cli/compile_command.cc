@@ -1,0 +1,233 @@
+// tessera compile: a model as a library with a C header, for this machine or another.
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include <fmt/ranges.h>
+
+#include "tessera/app/cli/artifact_check.h"
+#include "tessera/app/cli/command.h"
+#include "tessera/app/cli/counted.h"
+#include "tessera/app/cli/model_args.h"
+#include "tessera/app/cli/plan_args.h"
+#include "tessera/app/cli/progress.h"
+#include "tessera/app/compile/about_model.h"
+#include "tessera/app/compile/decide_model.h"
+#include "tessera/backend/artifact/cmake_config.h"
+#include "tessera/backend/artifact/compile_artifact.h"
+#include "tessera/machine/runtime/device/devices.h"
+#include "tessera/machine/target/cpus.h"
+
+namespace tessera::cli {
+namespace {
+
+struct CompileArgs {
+  ModelArgs model;
+  PlanArgs plan;
+  std::string output, target = "host", emit = "so", weights = "auto", picked;
+  std::string search_model, language = app::kNoModel;  // empty: as the language needs it
+  artifact::ArtifactOptions options;
+  int threads = 0;  // 0: one a core of the target
+  bool check = false, json = false;
+};
+
+// What a compilation wrote, and how it compares where that was asked.
+struct Compiled {
+  artifact::ArtifactReport report;
+  std::optional<ArtifactCheck> check;
+};
+
+// The machine, with the threads that the code is made for.
+target::Target code_target(const target::Target& machine, const CompileArgs& args) {
+  if (args.threads > 0) return target::code_target(machine, args.threads);
+  return args.target == "host" ? target::code_target(machine, target::default_threads()) : machine;
+}
+
+// An empty plan where no model judged.
+Result<void> save_picked(const CompileArgs& args, const target::Target& target,
+                         const std::optional<app::ZeroTrialResult>& judged) {
+  plan::Plan picked;
+  if (judged) picked = judged->plan;
+  picked.model = args.model.model;
+  picked.target = target::to_text(target);
+  picked.threads = target.code_threads();
+  return plan::save_plan(picked, args.picked);
+}
+
+std::ptrdiff_t count_changed(const app::ZeroTrialResult& r) {
+  return std::count_if(r.tasks.begin(), r.tasks.end(),
+                       [](const app::TaskPrediction& t) { return t.changed; });
+}
+
+Result<Compiled> compile(const CompileArgs& args, std::optional<app::PlanSchedules>* plan,
+                         std::optional<app::ZeroTrialResult>* judged) {
+  static const std::map<std::string, artifact::Emit> kEmit = {{"so", artifact::Emit::kShared},
+                                                              {"a", artifact::Emit::kStatic},
+                                                              {"obj", artifact::Emit::kObject}};
+  static const std::map<std::string, artifact::WeightsPlace> kWeights = {
+      {"auto", artifact::WeightsPlace::kAuto},
+      {"embed", artifact::WeightsPlace::kEmbedded},
+      {"file", artifact::WeightsPlace::kFile}};
+  TESSERA_TRY(const target::Target target,
+              fast_target(runtime::resolve_target(args.target), args.model));
+  if (target.cpu.starts_with("apple")) {
+    fmt::print(stderr,
+               "tessera: warning: {}: writes ELF files for Linux on such a machine, none "
+               "for macOS\n",
+               target.name);
+  }
+  app::CompileOptions decide;
+  decide.target = code_target(target, args);
+  const bool written = args.language != app::kNoModel;
+  decide.cost_model = !args.search_model.empty() ? args.search_model
+                      : written                  ? app::kShipped
+                                                 : app::kNoModel;
+  decide.language = args.language;
+  decide.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
+  decide.build.progress = build_progress();
+  TESSERA_TRY(decide.load, load_options(args.model, target));
+  TESSERA_TRY(*plan, plan_schedules(args.plan, target));
+  decide.plan = *plan;
+  if (!target.is_gpu()) warn_of_threads(args.plan, *plan, decide.target.code_threads());
+  artifact::ArtifactOptions options = args.options;
+  options.emit = kEmit.at(args.emit);
+  options.weights = kWeights.at(args.weights);
+  if (options.name.empty()) options.name = artifact::default_name(args.model.model);
+  decide.accept = [&](const graph::Graph& graph) {
+    return artifact::check_weights_place(graph, options);
+  };
+  TESSERA_TRY(onnx::Model onnx, app::load_onnx(args.model.model));
+  Result<app::DecidedModel> model = app::decide_model(std::move(onnx), decide);
+  if (!model) return app::about_model(model.error(), args.model.model);
+  options.model = model->build;
+  *judged = std::move(model->judged);
+  // Where they changed nothing the plan itself says what it lacks.
+  if (plan->has_value() && judged->has_value() && count_changed(**judged) > 0) {
+    const std::size_t all = model->tasks.tasks.size(), found = all - (*judged)->tasks.size();
+    fmt::print(stderr,
+               "tessera: warning: {}: has schedules for {} of {} tasks; learned models judge the "
+               "others\n",
+               args.plan.plan, found, all);
+  }
+  std::optional<graph::Graph> kept;  // a compilation lets go of what it has packed
+  if (args.check) kept = model->graph;
+  Result<artifact::ArtifactReport> report = artifact::compile_artifact(
+      std::move(model->graph), model->tasks, decide.target, args.output, options);
+  if (!report && report.error().code == ErrorCode::kUnsupported)
+    return app::about_model(report.error(), args.model.model);
+  if (!report) return report.error();
+  if (!args.picked.empty()) TESSERA_DO(save_picked(args, decide.target, *judged));
+  Compiled out{std::move(*report), {}};
+  if (kept)
+    out.check = check_artifact(args.output, *kept, model->tasks, decide.target, options.model);
+  return out;
+}
+
+void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
+  const artifact::Metadata& m = r.metadata;
+  const std::filesystem::path folder(args.output);
+  fmt::print("{}\n", (folder / m.library).string());
+  fmt::print("{}\n", (folder / (m.name + ".h")).string());
+  fmt::print("{}\n", (folder / (m.name + ".json")).string());
+  fmt::print("{}\n", (folder / artifact::cmake_config_name(m)).string());
+  if (!m.weights_file.empty()) fmt::print("{}\n", (folder / m.weights_file).string());
+  fmt::print(stderr, "{} for {}: {}{}, {} bytes of weights, {} bytes of arena; {:.1f} s\n", m.name,
+             m.device == target::Kind::kCpu ? m.triple : target::to_text(m.device),
+             counted(m.steps.size(), "kernel"),
+             m.device == target::Kind::kCpu || m.code.empty()
+                 ? ""
+                 : fmt::format(" as {}", fmt::join(m.code, ", ")),
+             m.weights_bytes, m.arena_bytes, (r.build_ms + r.code_ms + r.link_ms) / 1000);
+}
+
+// What the models changed, if anything: nothing was measured.
+void print_choices(const app::ZeroTrialResult& r) {
+  const std::ptrdiff_t changed = count_changed(r);
+  if (changed == 0) return;
+  fmt::print(stderr,
+             "{} of {} by learned models instead of the default schedules; nothing was measured\n",
+             changed, counted(r.tasks.size(), "kernel"));
+}
+
+// What else could be done for speed: without a plan, measure.
+void print_next_step(const CompileArgs& args) {
+  if (!args.plan.plan.empty()) return;
+  fmt::print(stderr, "to search for faster schedules by measuring{}: tessera tune {}\n",
+             args.target == "host" ? "" : ", on such a machine", args.model.model);
+}
+
+int compile_command(const CompileArgs& args) {
+  std::optional<app::PlanSchedules> plan;
+  std::optional<app::ZeroTrialResult> judged;
+  const Result<Compiled> result = compile(args, &plan, &judged);
+  if (const auto code = report_misses(args.plan, plan)) return *code;
+  if (!result.ok()) return report_model(result.error());
+  if (args.json) {
+    fmt::print("{}", artifact::to_json(result->report.metadata));
+  } else {
+    print_report(args, result->report);
+  }
+  fmt::print(
+      stderr, "{}\n",
+      result->check ? to_text(*result->check) : "not compared with the model; --check compares it");
+  // On stderr, beside JSON too.
+  if (judged) print_choices(*judged);
+  print_next_step(args);
+  return result->check && result->check->wrong() ? kWrongNumbers : kOk;
+}
+
+}  // namespace
+
+void add_compile(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("compile", "Write a model as a library with a C header");
+  sub->footer(
+      "Examples:\n  tessera compile model.onnx -o out\n"
+      "  tessera compile zoo:resnet18 -o out --emit a --weights file --target x86-64-v3\n"
+      "  tessera compile model.onnx -o out --plan model.plan --strict\n"
+      "  tessera compile zoo:resnet18 -o out --target h200\n"
+      "The folder holds libNAME.so (libNAME.a, NAME.o), NAME.h, NAME.json and NAMEConfig.cmake;\n"
+      "docs/guide/artifacts.md says more.");
+  const auto args = std::make_shared<CompileArgs>();
+  add_model_options(*sub, args->model, true);
+  add_plan_options(*sub, args->plan);
+  sub->add_option("-o,--output", args->output, "Folder to write; an older artifact is replaced")
+      ->required();
+  sub->add_option("--emit", args->emit,
+                  "A shared library, a static one, or an object; the last two need no C compiler")
+      ->check(one_of({"so", "a", "obj"}));
+  sub->add_option("--weights", args->weights,
+                  "embed: inside the library; file: NAME.safetensors; auto: embed below 64 MiB")
+      ->check(one_of({"auto", "embed", "file"}));
+  sub->add_option("--target", args->target,
+                  "host, cuda or opencl (the device at hand), or a machine (see targets)");
+  add_fast_math_option(*sub, args->model);
+  sub->add_option("--threads", args->threads,
+                  "Threads that the code is made for (default: one per core of the target)")
+      ->check(range(1, 1024))
+      ->hide_default();
+  sub->add_option(
+         "--search-model", args->search_model,
+         "Cost model that may replace default schedules of one-threaded code and of GPUs, "
+         "nothing measured, where it was trained on kernels of the kind: a file, several that "
+         "judge together (A,B,C), shipped, or none (default; with --language, shipped)")
+      ->hide_default();
+  sub->add_option("--language", args->language,
+                  "Language model that proposes schedules to the cost model: a file, shipped, or "
+                  "none (default)");
+  sub->add_option("--picked", args->picked,
+                  "Also write what the models picked as a plan, for bench --plan");
+  sub->add_option("--name", args->options.name,
+                  "Prefix of files and symbols (default: the model's)");
+  sub->add_option("--cc", args->options.cc,
+                  "C compiler that links libNAME.so (default: the system's for the target)");
+  sub->add_flag("--check", args->check,
+                "Compare its outputs with those of the model compiled in this process");
+  sub->add_flag("--json", args->json, "Print the metadata of the artifact");
+  sub->callback([args, run] {
+    *run = [args] { return with_batch(args->model, [&] { return compile_command(*args); }); };
+  });
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,29 @@
+// What the subcommands of `tessera db` share.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tessera/trials/record/database.h"
+
+namespace tessera::cli {
+
+struct DbArgs {
+  std::string db;                       // empty: $TESSERA_DB, else tessera.db
+  std::string task, target;             // filters
+  std::string output, format = "auto";  // export, import
+  std::vector<std::string> files;       // import, diff
+  int top = 5;
+  bool json = false;
+};
+
+// The file that --db, else $TESSERA_DB, else the current folder names.
+std::string database_path(const std::string& flag);
+
+int db_list(const DbArgs& args);
+int db_explain(const DbArgs& args);
+int db_diff(const DbArgs& args);
+int db_export(const DbArgs& args);
+int db_import(const DbArgs& args);
+
+}  // namespace tessera::cli

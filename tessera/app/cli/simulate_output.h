@@ -1,0 +1,17 @@
+// What `tessera tune --simulate` prints: a table of policies, JSON, a plot.
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/app/tune/tune_simulate.h"
+
+namespace tessera::cli {
+
+void print_simulation(const app::Simulation& simulation, std::int64_t trials);
+nlohmann::ordered_json to_json(const app::Simulation& simulation);
+// Score against trials, one line per policy.
+std::string plot_svg(const app::Simulation& simulation, std::int64_t trials);
+
+}  // namespace tessera::cli

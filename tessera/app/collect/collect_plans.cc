@@ -1,0 +1,460 @@
+#include "tessera/app/collect/collect_plans.h"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <set>
+#include <sstream>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/app/bench/bench_model.h"
+#include "tessera/app/collect/paired_timing.h"
+#include "tessera/app/compile/about_model.h"
+#include "tessera/app/tune/plan_estimates.h"
+#include "tessera/app/tune/plan_graphs.h"
+#include "tessera/backend/exec/model_runner.h"
+#include "tessera/frontend/graph/passes/algorithms.h"
+#include "tessera/learn/graphset/npz_file.h"
+#include "tessera/machine/runtime/thread_pool.h"
+#include "tessera/support/clock.h"
+#include "tessera/support/files.h"
+#include "tessera/support/hash.h"
+#include "tessera/support/model_name.h"
+#include "tessera/support/rng.h"
+
+namespace tessera::app {
+namespace {
+
+namespace fs = std::filesystem;
+using plan::Decisions;
+
+constexpr std::uint64_t kInputSeed = 1;
+// Files are written again after so many plans.
+constexpr std::int64_t kWriteEvery = 10;
+
+constexpr std::int64_t kMostInVain = 20;  // draws, beside two for every plan that is wanted
+
+// The fastest of these are what a search goes on from.
+constexpr std::size_t kParents = 8;
+
+// What the rules' plan is expected to take is the least of so many plans before.
+constexpr std::int64_t kRemembered = 20;
+// Shorter runs begin with one that is not timed, and are repeated for this long.
+constexpr double kShortRun = 3e-3, kLeastTimed = 5e-4;
+
+// Of a kernel alone.
+constexpr int kKernelSamples = 5;
+// What is read between two of them so that caches hold something else, at most.
+constexpr std::int64_t kMostEvicted = 64 << 20;
+constexpr std::size_t kLine = 64;
+
+std::string file_name(const std::string& model) {
+  const std::string stem =
+      is_built_in(model) ? std::string(without_zoo(model)) : fs::path(model).stem().string();
+  std::string out;
+  for (const char c : stem) out += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return out;
+}
+
+// One line of a plan that was measured.
+struct Line {
+  Decisions decisions;    // all
+  double seconds = 0;     // at the speed that the machine had when the rules' plan was timed first
+  double rules_s = 0;     // of the rules' plan beside it
+  double estimate_s = 0;  // without measuring; 0: nobody said
+};
+
+Result<std::vector<Line>> read_lines(const std::string& path) {
+  std::vector<Line> out;
+  if (!fs::exists(path)) return out;
+  TESSERA_TRY(const std::string text, read_file(path));
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const nlohmann::json json = nlohmann::json::parse(line, nullptr, false);
+    try {
+      Line l;
+      l.seconds = json.at("seconds").get<double>();
+      l.rules_s = json.at("rules_s").get<double>();
+      l.estimate_s = json.value("estimate_s", 0.0);
+      for (const auto& [key, value] : json.at("decisions").items()) {
+        l.decisions[key] = value.get<std::string>();
+      }
+      out.push_back(std::move(l));
+    } catch (const nlohmann::json::exception&) {
+      return make_error(ErrorCode::kInvalidArgument, "{}: line {} is not a plan", path,
+                        out.size() + 1);
+    }
+  }
+  return out;
+}
+
+std::string to_text(const std::vector<Line>& lines) {
+  std::string out;
+  for (const Line& l : lines) {
+    const nlohmann::json json = {{"seconds", l.seconds},
+                                 {"rules_s", l.rules_s},
+                                 {"estimate_s", l.estimate_s},
+                                 {"decisions", l.decisions}};
+    out += json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  }
+  return out;
+}
+
+// The plans of one model.
+class ModelPlans {
+ public:
+  ModelPlans(const CollectPlansOptions& options, const std::string& model,
+             runtime::ThreadPool& pool, PlanEstimates& estimates)
+      : options_(options),
+        model_(model),
+        pool_(pool),
+        estimates_(estimates),
+        base_((fs::path(options.folder) / file_name(model)).string()) {}
+
+  Result<void> open() {
+    LoadOptions plain = options_.load;
+    plain.optimize = false;
+    TESSERA_TRY(undecided_, load_graph(model_, plain));
+    TESSERA_TRY(PlanGraph graph,
+                PlanGraph::make(undecided_, options_.load.passes, file_name(model_)));
+    graph_.emplace(std::move(graph));
+    // What comes before the first decision is the same for all plans.
+    graph::PassOptions first = options_.load.passes;
+    first.stop_after = graph::kLastUndecided;
+    TESSERA_DO(graph::optimize(undecided_, first));
+    TESSERA_TRY(lines_, read_lines(lines_path()));
+    for (const Line& l : lines_) known_.insert(l.decisions);
+    earlier_ = std::ssize(lines_);
+    TESSERA_DO(estimate_earlier());
+    if (earlier_ >= options_.plans) return {};
+    TESSERA_TRY(task::PlannedGraph rules, planned({}));
+    TESSERA_TRY(rules_, build(std::move(rules)));
+    TESSERA_TRY(wanted_, outputs_of(rules_));
+    TESSERA_DO(check_rules());
+    if (lines_.empty()) TESSERA_DO(measure(rules_));
+    return {};
+  }
+
+  // Small models have few plans: draws that were there before end it too.
+  bool complete() const {
+    return std::ssize(lines_) >= options_.plans || failed_ >= 2 * options_.plans + kMostInVain;
+  }
+  std::int64_t size() const { return std::ssize(lines_); }
+  std::int64_t earlier() const { return earlier_; }
+  std::int64_t failed() const { return failed_; }
+  std::int64_t wrong() const { return wrong_; }
+  const std::string& unchecked() const { return unchecked_; }
+  double rules_s() const { return lines_.empty() ? 0 : lines_[0].rules_s; }
+  double best_s() const {
+    double best = rules_s();
+    for (const Line& l : lines_) best = std::min(best, l.seconds);
+    return best;
+  }
+
+  // Draws, builds, checks and times one more plan.
+  Result<void> next() {
+    // By the number of the plan, so that a call that goes on draws what the first would have.
+    Rng rng(hash_bytes(fmt::format("{} {} {}", options_.seed, model_, size() + failed_)));
+    const bool again = options_.again_share > 0 && rng.chance(options_.again_share);
+    TESSERA_TRY(task::PlannedGraph planned, again ? repeat(rng) : draw(rng));
+    if (!again && known_.contains(decisions_of(planned))) {
+      ++failed_;
+      return {};
+    }
+    const Result<Built> made = build(std::move(planned));
+    const Result<std::vector<HostTensor>> got =
+        made ? outputs_of(*made) : Result<std::vector<HostTensor>>(made.error());
+    if (!got || worst_output(made->graph, *got, wanted_) > 1) {
+      ++failed_;
+      ++wrong_;
+      return {};
+    }
+    TESSERA_DO(measure(*made));
+    if (std::ssize(lines_) % kWriteEvery == 0) return write();
+    return {};
+  }
+
+  Result<void> write() const {
+    if (lines_.empty()) return {};
+    TESSERA_DO(write_file(lines_path(), {to_text(lines_)}));
+    std::vector<PlanGraph::Measured> plans;
+    for (const Line& l : lines_) plans.push_back({l.decisions, l.seconds, l.estimate_s});
+    TESSERA_TRY(const graphset::ConfigGraph graph, graph_->with(plans));
+    return graphset::write_graph(base_ + ".npz", graph);
+  }
+
+ private:
+  struct Built {
+    graph::Graph graph;
+    Decisions decisions;
+    exec::CompiledModel model;
+    struct Kernel {
+      std::string key;
+      int weight = 1;  // how often it runs
+    };
+    std::vector<Kernel> kernels;  // as those of the model
+    double estimate_s = 0;
+  };
+
+  // All plans are compared with the rules' plan: that one with every node alone.
+  Result<void> check_rules() {
+    TESSERA_TRY(const onnx::Model model, load_onnx(model_));
+    const Result<std::vector<HostTensor>> want = outputs_otherwise(
+        model, options_.target, options_.load, options_.build, inputs_of(rules_), &pool_);
+    if (!want) {
+      unchecked_ = want.error().message;
+      return {};
+    }
+    const double error = worst_output(rules_.graph, wanted_, *want);
+    if (error <= 1) return {};
+    if (agree_but_for_no_numbers(rules_.graph, wanted_, *want)) {
+      unchecked_ = "every value of an output is not a number";
+      return {};
+    }
+    return make_error(ErrorCode::kRunFailed,
+                      "the rules' plan differs from every node alone by {:.1f} times what is "
+                      "allowed",
+                      error);
+  }
+
+  // Lines from before there was anybody to say.
+  Result<void> estimate_earlier() {
+    if (options_.models_of_kernels.empty()) return {};
+    for (Line& l : lines_) {
+      if (l.estimate_s > 0) continue;
+      TESSERA_TRY(const task::PlannedGraph of_line,
+                  planned(plan::Decider(l.decisions), /*shapes_only=*/true));
+      l.estimate_s = estimates_.seconds(of_line.tasks.tasks);
+    }
+    return {};
+  }
+
+  std::string lines_path() const { return base_ + ".plans.jsonl"; }
+
+  Result<task::PlannedGraph> planned(plan::Decider decider, bool shapes_only = false) const {
+    graph::PassOptions passes = options_.load.passes;
+    passes.verify = false;
+    passes.shapes_only = shapes_only;
+    return task::apply_plan(undecided_, std::move(passes), options_.build.partition,
+                            std::move(decider));
+  }
+  static Decisions decisions_of(const task::PlannedGraph& planned) {
+    Decisions out;
+    for (const plan::Decided& d : planned.decided) out[d.point.key] = d.text();
+    return out;
+  }
+  Result<Built> build(task::PlannedGraph planned) const {
+    Built out;
+    out.decisions = decisions_of(planned);
+    out.estimate_s = estimates_.seconds(planned.tasks.tasks);
+    for (const task::Task& t : planned.tasks.tasks) out.kernels.push_back({t.key, t.weight});
+    out.graph = std::move(planned.graph);
+    TESSERA_TRY(out.model,
+                exec::compile_model(out.graph, planned.tasks, options_.target, options_.build));
+    return out;
+  }
+
+  // Near a fast plan a few values change; anywhere, any share of all values is drawn.
+  Result<task::PlannedGraph> draw(Rng& rng) const {
+    const bool near = rng.chance(options_.searched_share) && !lines_.empty();
+    Decisions given;
+    double share = std::pow(rng.uniform(), 2);
+    if (near) {
+      std::vector<const Line*> order;
+      for (const Line& l : lines_) order.push_back(&l);
+      std::stable_sort(order.begin(), order.end(),
+                       [](const Line* a, const Line* b) { return a->seconds < b->seconds; });
+      order.resize(std::min(order.size(), kParents));
+      given = order[static_cast<std::size_t>(rng.below(std::ssize(order)))]->decisions;
+      share = std::min(1.0, (1 + 6 * share) / static_cast<double>(given.size() + 1));
+    }
+    const auto pick = [&rng, share, given](const plan::Point& p) mutable -> std::size_t {
+      if (rng.chance(share)) return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
+      const auto kept = given.find(p.key);
+      if (kept == given.end()) return p.preferred;
+      const auto it = std::find(p.values.begin(), p.values.end(), kept->second);
+      return it == p.values.end() ? p.preferred : static_cast<std::size_t>(it - p.values.begin());
+    };
+    return planned(plan::Decider({}, pick));
+  }
+
+  // One of the plans that were measured, each as likely.
+  Result<task::PlannedGraph> repeat(Rng& rng) const {
+    const auto i = static_cast<std::size_t>(rng.below(std::ssize(lines_)));
+    return planned(plan::Decider(lines_[i].decisions));
+  }
+
+  std::vector<HostTensor> inputs_of(const Built& built) const {
+    return random_model_inputs(built.graph, kInputSeed);
+  }
+  Result<std::vector<HostTensor>> outputs_of(const Built& built) const {
+    return exec::run_model(built.model, pool_, inputs_of(built));
+  }
+
+  // Beside the rules' plan, which tells how fast the machine is at the moment.
+  Result<void> measure(const Built& built) {
+    exec::ModelRunner rules(rules_.model, pool_), other(built.model, pool_);
+    const std::vector<HostTensor> inputs = inputs_of(built);
+    TESSERA_TRY(const auto time_rules, timed(rules, inputs));
+    TESSERA_TRY(const auto time_other, timed(other, inputs));
+    const PairTimes times =
+        time_pair(time_rules, time_other, {.known_first_s = fastest_rules_lately()});
+    double estimate_s = built.estimate_s;
+    if (options_.time_kernels) {
+      TESSERA_TRY(estimate_s, sum_of_kernels(built, other));
+    }
+    const double reference_s = lines_.empty() ? times.first_s : lines_[0].rules_s;
+    lines_.push_back(
+        {built.decisions, times.second_s * reference_s / times.first_s, times.first_s, estimate_s});
+    known_.insert(built.decisions);
+    return {};
+  }
+
+  // Runs the model and tells the seconds of one run.
+  static Result<std::function<double()>> timed(exec::ModelRunner& runner,
+                                               const std::vector<HostTensor>& inputs) {
+    for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
+    TESSERA_DO(runner.run());
+    const auto seconds = [&runner](int runs) {
+      const Clock::time_point begin = Clock::now();
+      for (int i = 0; i < runs; ++i) (void)runner.run();
+      return seconds_since(begin) / runs;
+    };
+    const double once_s = seconds(1);
+    const int runs = std::max(1, static_cast<int>(kLeastTimed / std::max(once_s, 1e-7)));
+    // Data of the other model is in the caches.
+    return std::function<double()>([seconds, runs, warm = once_s < kShortRun] {
+      if (warm) (void)seconds(1);
+      return seconds(runs);
+    });
+  }
+
+  double fastest_rules_lately() const {
+    double best = lines_.empty() ? 0 : lines_.back().rules_s;
+    const auto first = std::max<std::int64_t>(earlier_, std::ssize(lines_) - kRemembered);
+    for (auto i = first; i < std::ssize(lines_); ++i) {
+      best = std::min(best, lines_[static_cast<std::size_t>(i)].rules_s);
+    }
+    return first == std::ssize(lines_) ? 0 : best;
+  }
+
+  // Kernels that no plan before had are timed, each by itself.
+  Result<double> sum_of_kernels(const Built& built, exec::ModelRunner& runner) {
+    std::vector<std::pair<std::size_t, double*>> fresh;  // steps, and where their time belongs
+    std::vector<bool> seen(built.kernels.size());
+    for (std::size_t s = 0; s < built.model.steps.size(); ++s) {
+      const exec::CompiledModel::Step& step = built.model.steps[s];
+      if (step.kind != task::GroupKind::kKernel || seen[step.kernel]) continue;
+      seen[step.kernel] = true;
+      const auto [known, added] = kernel_s_.try_emplace(built.kernels[step.kernel].key,
+                                                        std::numeric_limits<double>::infinity());
+      if (added) fresh.emplace_back(s, &known->second);
+    }
+    for (int i = 0; i < kKernelSamples && !fresh.empty(); ++i) {
+      TESSERA_DO(time_cold(built.model, fresh, runner));
+    }
+    double sum = 0;
+    for (const typename Built::Kernel& k : built.kernels) {
+      const auto known = kernel_s_.find(k.key);
+      if (known != kernel_s_.end()) sum += k.weight * known->second;
+    }
+    return sum;
+  }
+
+  // As between others: what a kernel reads was just computed, its weights are in no cache of the
+  // core, since each step runs once after all of them were evicted.
+  Result<void> time_cold(const exec::CompiledModel& model,
+                         const std::vector<std::pair<std::size_t, double*>>& steps,
+                         exec::ModelRunner& runner) {
+    evict(model);
+    std::size_t last = model.steps.size();  // that ran
+    for (const auto& [s, best] : steps) {
+      if (s > 0 && s - 1 != last && model.steps[s - 1].kind == task::GroupKind::kKernel) {
+        TESSERA_DO(runner.time_step(s - 1, 1));
+      }
+      TESSERA_TRY(const double seconds, runner.time_step(s, 1));
+      *best = std::min(*best, seconds);
+      last = s;
+    }
+    return {};
+  }
+
+  // Touches as much as a run of the model does.
+  void evict(const exec::CompiledModel& model) {
+    const std::int64_t least = 2 * options_.target.l2_bytes;
+    const auto bytes = static_cast<std::size_t>(
+        std::clamp(model.constant_bytes + model.live_bytes, least, std::max(kMostEvicted, least)));
+    if (other_.size() < bytes) other_.resize(bytes);
+    for (std::size_t i = 0; i < bytes; i += kLine) ++other_[i];
+  }
+
+  const CollectPlansOptions& options_;
+  std::string model_;
+  runtime::ThreadPool& pool_;
+  PlanEstimates& estimates_;
+  std::string base_;
+  graph::Graph undecided_;
+  std::optional<PlanGraph> graph_;
+  Built rules_;
+  std::vector<HostTensor> wanted_;
+  std::string unchecked_;  // why the rules' plan was compared with nothing; empty: it was
+  std::vector<Line> lines_;
+  std::set<Decisions> known_;
+  std::map<std::string, double> kernel_s_;  // by key
+  std::vector<unsigned char> other_;        // that evicts what caches hold
+  std::int64_t earlier_ = 0, failed_ = 0, wrong_ = 0;
+};
+
+}  // namespace
+
+Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
+                                         const CollectPlansCallbacks& callbacks) {
+  const Clock::time_point start = Clock::now();
+  std::error_code error;
+  fs::create_directories(options.folder, error);
+  if (error) {
+    return make_error(ErrorCode::kIo, "{}: {}", options.folder, error.message());
+  }
+  const auto why_stop = [&]() -> std::string {
+    if (callbacks.interrupted && callbacks.interrupted()) return "an interrupt";
+    return options.budget_s > 0 && seconds_since(start) > options.budget_s ? "budget" : "";
+  };
+  runtime::ThreadPool pool({.threads = options.threads});
+  TESSERA_TRY(PlanEstimates estimates,
+              PlanEstimates::make(options.models_of_kernels, options.target, options.threads));
+  CollectPlansResult result;
+  for (const std::string& model : options.models) {
+    if (!why_stop().empty()) break;
+    ModelPlans plans(options, model, pool, estimates);
+    if (const Result<void> opened = plans.open(); !opened) {
+      // Models that cannot be compiled whole, or leave nothing to decide, are no reason to end.
+      if (opened.error().code != ErrorCode::kUnsupported &&
+          opened.error().code != ErrorCode::kDataDependent)
+        return about_model(opened.error(), model);
+      result.skipped.push_back(model + ": " + opened.error().message);
+      continue;
+    }
+    if (!plans.unchecked().empty()) result.unchecked.push_back(model + ": " + plans.unchecked());
+    while (!plans.complete() && why_stop().empty()) {
+      TESSERA_DO(plans.next());
+      if (callbacks.progress) {
+        callbacks.progress(
+            {model, plans.size(), options.plans, plans.failed(), plans.rules_s(), plans.best_s()});
+      }
+    }
+    TESSERA_DO(plans.write());
+    ++result.models;
+    result.plans += plans.size();
+    result.earlier += plans.earlier();
+    result.failed += plans.failed();
+    result.wrong += plans.wrong();
+  }
+  result.stopped_by = why_stop();
+  if (result.stopped_by.empty()) result.stopped_by = "all plans";
+  return result;
+}
+
+}  // namespace tessera::app

@@ -1,0 +1,87 @@
+#include "tessera/app/compile/decide_model.h"
+
+#include <algorithm>
+
+#include "tessera/machine/target/cpus.h"
+
+namespace tessera::app {
+namespace {
+
+bool has_all(const plan::Plan& plan, const std::vector<task::Task>& tasks) {
+  return std::all_of(tasks.begin(), tasks.end(),
+                     [&](const task::Task& t) { return plan.find(t.key) != nullptr; });
+}
+
+// Schedules by the cost model for tasks that the plan lacks.
+Result<void> judge(const CompileOptions& options, DecidedModel* model) {
+  const bool written = options.language != kNoModel;
+  const ZeroTrialModels models =
+      written ? zero_trial_models(options.cost_model, weights_folder(), options.target)
+              : ZeroTrialModels{.paths = model_paths(options.cost_model, options.target)};
+  const std::vector<std::string>& paths = models.paths;
+  if (options.cost_model == kShipped && options.note && weights_folder().empty())
+    options.note(kNoWeights);
+  // A strict plan refuses what it lacks.
+  if (paths.empty() || (options.plan && options.plan->strict())) return {};
+  ZeroTrialOptions judging;
+  if (options.plan) judging.known = options.plan->plan();
+  if (has_all(judging.known, model->tasks.tasks)) return {};
+  const auto note = [&](const std::string& line) {
+    if (options.note) options.note(line);
+  };
+  judging.search_threads =
+      options.build.build_threads > 0 ? options.build.build_threads : target::usable_cpus();
+  Result<std::shared_ptr<const model::CostModel>> loaded =
+      model::load_models(paths, judging.search_threads);
+  if (!loaded.ok() && options.cost_model == kShipped) {
+    note(loaded.error().message + "; default schedules are used");
+    return {};
+  }
+  TESSERA_TRY(judging.model, std::move(loaded));
+  judging.target = options.target;
+  if (models.in_networks) judging.agreed = kInNetworks;
+  if (written) {
+    TESSERA_TRY(const std::string path, language_path(options.language, options.target));
+    TESSERA_DO(open_language(path, kGuidance, 1));
+    judging.open_language = [path] { return open_language(path, kGuidance, 1); };
+  }
+  // How several threads share work out is told too poorly to leave the default for it: judging
+  // could change nothing.
+  if (!options.target.is_gpu() && options.target.code_threads() > 1) {
+    note("code for several threads keeps its default schedules: learned models have no say");
+    return {};
+  }
+  TESSERA_TRY(model->judged, choose_schedules(model->tasks.tasks, judging));
+  if (const std::string error = judging.model->last_error(); !error.empty()) {
+    note(error + "; tasks that could not be judged keep their defaults");
+  }
+  if (model->judged->plan.tasks.size() == judging.known.tasks.size()) return {};
+  TESSERA_TRY(const PlanSchedules schedules,
+              PlanSchedules::make(model->judged->plan, options.target, false));
+  schedules.apply_to(&model->build);
+  return {};
+}
+
+}  // namespace
+
+Result<DecidedModel> decide_model(onnx::Model model, const CompileOptions& options) {
+  DecidedModel out;
+  LoadOptions load = options.load;
+  load.optimize = false;
+  TESSERA_TRY(graph::Graph imported, load_graph(model, load));
+  model = {};
+  TESSERA_TRY(task::PlannedGraph planned,
+              task::apply_plan(std::move(imported), load.passes, options.build.partition,
+                               plan::Decider(options.plan ? options.plan->plan().decisions
+                                                          : plan::Decisions())));
+  out.graph = std::move(planned.graph);
+  if (options.accept) TESSERA_DO(options.accept(out.graph));
+  out.tasks = std::move(planned.tasks);
+  out.decided = std::move(planned.decided);
+  out.build = options.build;
+  if (options.plan) options.plan->apply_to(&out.build);
+  TESSERA_DO(judge(options, &out));
+  return out;
+}
+
+}  // namespace tessera::app

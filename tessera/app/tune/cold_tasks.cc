@@ -1,0 +1,88 @@
+#include "tessera/app/tune/cold_tasks.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <string_view>
+
+#include <fmt/ranges.h>
+
+namespace tessera::app {
+namespace {
+
+constexpr const char* kColdMark = R"("cold_caches":true)";
+constexpr const char* kEvictedMark = R"("evicted_bytes":)";
+constexpr const char* kUncheckedMark = R"("unchecked":true)";
+
+double constant_bytes(const te::Dag& dag) {
+  double bytes = 0;
+  for (const te::Input& input : dag.inputs) {
+    if (input.constant)
+      bytes += static_cast<double>(input.buffer.size() * size_bytes(input.buffer->dtype));
+  }
+  return bytes;
+}
+
+// Of the cache that all threads share, or of theirs together where there is none.
+double last_cache_bytes(const target::Target& t) {
+  if (t.is_gpu()) return static_cast<double>(t.l2_bytes);
+  const auto own = static_cast<double>(t.l2_bytes) * t.code_threads();
+  return std::max(static_cast<double>(t.l3_bytes), own);
+}
+
+}  // namespace
+
+std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& target) {
+  std::vector<double> bytes(problem.subjects.size(), 0);  // of all constants, as it is untuned
+  const auto add = [&](const TaskUse& use) {
+    bytes[use.subject] += use.count * constant_bytes(problem.tasks[use.task].task.dag);
+  };
+  std::for_each(problem.base.begin(), problem.base.end(), add);
+  for (const TuneChoice& c : problem.choices)
+    std::for_each(c.options[c.preferred].uses.begin(), c.options[c.preferred].uses.end(), add);
+
+  std::vector<bool> out(problem.tasks.size(), false);
+  const double cache = last_cache_bytes(target);
+  const auto mark = [&](const TaskUse& use) {
+    const bool exceeds = !problem.subjects[use.subject].is_op && cache > 0 &&
+                         bytes[use.subject] > cache &&
+                         constant_bytes(problem.tasks[use.task].task.dag) > 0;
+    if (exceeds) out[use.task] = true;
+  };
+  std::for_each(problem.base.begin(), problem.base.end(), mark);
+  std::for_each(problem.others.begin(), problem.others.end(), mark);
+  for (const TuneChoice& c : problem.choices) {
+    for (const TuneOption& o : c.options) std::for_each(o.uses.begin(), o.uses.end(), mark);
+  }
+  return out;
+}
+
+void mark_record(record::Record* record, bool cold, bool unchecked, std::int64_t evicted_bytes,
+                 double memory_s) {
+  std::vector<std::string> marks;
+  if (cold) marks.emplace_back(kColdMark);
+  if (cold && evicted_bytes > 0) marks.push_back(fmt::format("{}{}", kEvictedMark, evicted_bytes));
+  if (unchecked) marks.emplace_back(kUncheckedMark);
+  if (memory_s > 0) marks.push_back(fmt::format("\"memory_s\":{:.6g}", memory_s));
+  if (!marks.empty()) record->extra = fmt::format("{{{}}}", fmt::join(marks, ","));
+}
+
+bool was_cold(const record::Record& record) {
+  return record.extra.find(kColdMark) != std::string::npos;
+}
+
+std::int64_t evicted_bytes(const record::Record& record) {
+  const std::string_view mark = kEvictedMark;
+  const std::size_t at = record.extra.find(mark);
+  if (at == std::string::npos) return 0;
+  std::int64_t bytes = 0;
+  std::from_chars(record.extra.data() + at + mark.size(), record.extra.data() + record.extra.size(),
+                  bytes);
+  return bytes;
+}
+
+bool was_unchecked(const record::Record& record) {
+  return record.extra.find(kUncheckedMark) != std::string::npos;
+}
+
+}  // namespace tessera::app

@@ -1,0 +1,162 @@
+#include "tessera/app/tune/trial_records.h"
+
+#include <ctime>
+
+#include <fmt/ranges.h>
+
+#include "tessera/app/tune/record_update.h"
+#include "tessera/machine/target/match.h"
+#include "tessera/support/hash.h"
+
+namespace tessera::app {
+namespace {
+
+Error unreachable(const std::string& path, const Error& e) {
+  const bool named = e.message.starts_with(path);
+  return Error{ErrorCode::kUnavailable,
+               named ? "database " + e.message : fmt::format("database {}: {}", path, e.message)};
+}
+
+Result<std::unique_ptr<record::RecordStore>> open_store(const std::string& path) {
+  Result<record::Database> opened = record::Database::open(path);
+  if (!opened) return unreachable(path, opened.error());
+  const Result<bool> outdated = opened->is_outdated();
+  const Result<std::int64_t> updated = !outdated   ? outdated.error()
+                                       : *outdated ? bring_up_to_date(*opened)
+                                                   : 0;
+  if (!updated) return unreachable(path, updated.error());
+  return std::unique_ptr<record::RecordStore>(
+      std::make_unique<record::Database>(std::move(opened).value()));
+}
+
+record::SessionRow session_row(const RecordOptions& options, const std::string& target) {
+  std::vector<std::string> names;
+  names.reserve(options.subjects.size());
+  for (const TuneSubject& subject : options.subjects) names.push_back(subject.name);
+  record::SessionRow row;
+  row.model = fmt::format("{}", fmt::join(names, " "));
+  row.target = target;
+  row.options = options.command;
+  row.threads = options.threads;
+  row.seed = options.seed;
+  row.version = "0.1.0";
+  row.started = std::time(nullptr);
+  row.state = "running";
+  return row;
+}
+
+}  // namespace
+
+Result<TrialRecords> TrialRecords::look(const RecordOptions& options) {
+  TrialRecords out;
+  out.options_ = options;
+  out.target_text_ = target::to_text(options.target);
+  if (options.database.empty()) return out;
+  TESSERA_TRY(out.store_, open_store(options.database));
+  Result<std::vector<std::string>> targets = targets_of_machine(*out.store_, options.target);
+  if (!targets) return unreachable(options.database, targets.error());
+  out.targets_ = std::move(targets).value();
+  return out;
+}
+
+Result<TrialRecords> TrialRecords::open(const RecordOptions& options,
+                                        const std::vector<const task::Task*>& tasks) {
+  TESSERA_TRY(TrialRecords out, look(options));
+  if (!out.store_) return out;
+  const Result<std::int64_t> session =
+      out.store_->begin_session(session_row(options, out.target_text_));
+  if (!session) return unreachable(options.database, session.error());
+  out.session_ = *session;
+  std::vector<record::TaskRow> rows;
+  for (const task::Task* t : tasks)
+    rows.push_back({t->key, t->name, te::to_text(t->dag), t->flops, t->bytes});
+  const Result<void> added = out.store_->add_tasks(rows);
+  if (!added) return unreachable(options.database, added.error());
+  return out;
+}
+
+record::Filter TrialRecords::filter_of(const std::string& task) const {
+  record::Filter filter;
+  filter.task = task;
+  filter.targets = targets_;
+  filter.threads = options_.threads;
+  filter.format = "tessera";
+  return filter;
+}
+
+Result<void> TrialRecords::visit(const std::string& task,
+                                 const std::function<void(const record::Record&)>& take) const {
+  return visit_while(task, [&](const record::Record& r) {
+    take(r);
+    return true;
+  });
+}
+
+Result<void> TrialRecords::visit_while(
+    const std::string& task, const std::function<bool(const record::Record&)>& take) const {
+  if (!store_) return {};
+  const Result<void> done = store_->visit(filter_of(task), take);
+  if (!done) return unreachable(options_.database, done.error());
+  return {};
+}
+
+Result<std::int64_t> TrialRecords::count(const std::string& task) const {
+  if (!store_) return 0;
+  Result<std::int64_t> count = store_->count(filter_of(task));
+  if (!count) return unreachable(options_.database, count.error());
+  return count;
+}
+
+void TrialRecords::add(record::Record record) {
+  if (!store_) return;
+  record.session = session_;
+  record.target = target_text_;
+  record.threads = options_.threads;
+  record.seed = options_.seed;
+  unsaved_.push_back(std::move(record));
+}
+
+bool TrialRecords::written(const Result<void>& done) {
+  if (!done && error_.empty()) error_ = unreachable(options_.database, done.error()).message;
+  return done.ok();
+}
+
+bool TrialRecords::flush() {
+  if (!store_ || unsaved_.empty()) return true;
+  if (!written(store_->append(unsaved_))) return false;
+  unsaved_.clear();
+  return true;
+}
+
+bool TrialRecords::end(const std::string& state) {
+  return !store_ || written(store_->end_session(session_, state));
+}
+
+Result<std::vector<std::string>> targets_of_machine(const record::RecordStore& store,
+                                                    const target::Target& target) {
+  std::vector<std::string> out = {target::to_text(target)};
+  TESSERA_TRY(const std::vector<std::string> known, store.targets());
+  for (const std::string& text : known) {
+    const Result<target::Target> parsed = target::target_from_text(text);
+    if (parsed.ok() && text != out[0] && target::same_machine(*parsed, target)) out.push_back(text);
+  }
+  return out;
+}
+
+record::Record record_of(const measure::Measurement& m, const std::string& schedule,
+                         const measure::MachineState& machine) {
+  record::Record r;
+  r.schedule = schedule;
+  r.schedule_digest = to_hex(hash_bytes(schedule));
+  r.quiet = measure::is_timed(m.outcome) && !m.disturbed && !machine.busy;
+  r.outcome = measure::to_text(m.outcome);
+  r.reason = m.reason;
+  r.samples_s = m.samples_s;
+  r.seconds = measure::is_timed(m.outcome) ? m.seconds() : 0;
+  r.calibration_s = m.calibration_s;
+  r.build_ms = m.build_ms;
+  r.unix_time = std::time(nullptr);
+  return r;
+}
+
+}  // namespace tessera::app

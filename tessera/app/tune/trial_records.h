@@ -1,0 +1,72 @@
+// Where the measurements of a tuning or a collection go, and where earlier ones come from.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/app/tune/tune_problem.h"
+#include "tessera/trials/measure/measurer.h"
+#include "tessera/trials/record/record_store.h"
+
+namespace tessera::app {
+
+struct RecordOptions {
+  std::string database;  // file; empty: nothing is kept
+  std::vector<TuneSubject> subjects;
+  target::Target target;  // of the code
+  int threads = 1;
+  std::uint64_t seed = 1;
+  std::string command;  // noted in the session
+};
+
+// The session of one call in a database.
+class TrialRecords {
+ public:
+  // kUnavailable with the path when the database cannot be had.
+  static Result<TrialRecords> open(const RecordOptions& options,
+                                   const std::vector<const task::Task*>& tasks);
+  // Without a session: to read what earlier ones left. kUnavailable as open().
+  static Result<TrialRecords> look(const RecordOptions& options);
+
+  // Records of earlier sessions of this machine and these threads. kUnavailable as open().
+  Result<void> visit(const std::string& task,
+                     const std::function<void(const record::Record&)>& take) const;
+  // The same until `take` says false.
+  Result<void> visit_while(const std::string& task,
+                           const std::function<bool(const record::Record&)>& take) const;
+  Result<std::int64_t> count(const std::string& task) const;
+
+  // `record` with the session, the target, the threads and the seed filled in; on disk after
+  // flush().
+  void add(record::Record record);
+  // False, and error() says why, when they cannot be written; they are kept for the next time.
+  bool flush();
+  bool end(const std::string& state);
+  const std::string& error() const { return error_; }  // of what was written; empty: none
+  std::int64_t session() const { return session_; }
+
+ private:
+  record::Filter filter_of(const std::string& task) const;
+  bool written(const Result<void>& done);
+
+  RecordOptions options_;
+  std::string target_text_, error_;
+  std::vector<std::string> targets_;            // texts of records that count here
+  std::unique_ptr<record::RecordStore> store_;  // null: nothing is kept
+  std::int64_t session_ = 0;
+  std::vector<record::Record> unsaved_;
+};
+
+// The texts under which records of this machine are kept, whatever number of cores they name; never
+// empty.
+Result<std::vector<std::string>> targets_of_machine(const record::RecordStore& store,
+                                                    const target::Target& target);
+
+// What a measurement of these steps says of itself; the rest of the record is the caller's.
+record::Record record_of(const measure::Measurement& m, const std::string& schedule,
+                         const measure::MachineState& machine);
+
+}  // namespace tessera::app

@@ -1,0 +1,83 @@
+// What a tuning works on: the distinct tasks of one or several models or operations, and the
+// points of its plan that choose between sets of tasks which compute the same.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/app/compile/load_graph.h"
+#include "tessera/frontend/graph/graph.h"
+#include "tessera/frontend/plan/plan.h"
+#include "tessera/frontend/task/task.h"
+#include "tessera/lang/te/op_spec.h"
+#include "tessera/machine/target/target.h"
+
+namespace tessera::app {
+
+// A model, or a single operation.
+struct TuneSubject {
+  std::string name;  // path, zoo:NAME or the canonical spec
+  bool is_op = false;
+  LoadOptions load;       // of a model; of an operation the rules alone
+  plan::Decisions given;  // of a model: what is settled about it; the rest is left to rules
+};
+
+struct TuneTask {
+  task::Task task;        // `weight` is not used: see TaskUse
+  std::string algorithm;  // of the choice it belongs to; empty: there is none
+};
+
+// A subject runs a task `count` times.
+struct TaskUse {
+  std::size_t task = 0, subject = 0;
+  int count = 0;
+};
+
+// A value of a decision point, with the tasks that compute it: the costs of a node.
+struct TuneOption {
+  std::string name;
+  std::vector<TaskUse> uses;
+};
+
+// A point of the plan (or a family of them) whose values tuning measures.
+struct TuneChoice {
+  std::string key;                  // of plan::Decisions
+  std::vector<TuneOption> options;  // at least two
+  std::size_t preferred = 0;        // what is taken without tuning
+};
+
+struct TuneProblem {
+  std::vector<TuneSubject> subjects;
+  std::vector<graph::Graph> imported;  // by subject, before any pass; empty for operations
+  std::vector<TuneTask> tasks;
+  std::vector<TaskUse> base;    // whatever is chosen
+  std::vector<TaskUse> others;  // measured as well: of plans that are not what is tuned
+  std::vector<TuneChoice> choices;
+  std::vector<std::string> left_out;  // values of points that there was no time to look at
+};
+
+// Models that run node by node are refused (kUnsupported). Tasks of equal key are one. `late` is
+// asked before each value that the rules do not decide for: it and those behind it are left out.
+Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
+                                      const task::PartitionOptions& partition,
+                                      const std::function<bool()>& late = {});
+
+// The operation of a text. A convolution that names no algorithm gets the one that a model takes
+// without tuning by these rules (passes_for).
+Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules);
+
+// The key of an operation's choice: its canonical text with algo=direct, whatever it was.
+std::string op_key(const te::OpSpec& spec);
+
+// An operation with the algorithm and the schedule that a plan has for it; without a schedule when
+// the plan has none.
+struct PlannedOp {
+  te::OpSpec spec;
+  std::string key;
+  std::optional<std::string> schedule;
+};
+Result<PlannedOp> planned_op(const te::OpSpec& spec, const plan::Plan& plan);
+
+}  // namespace tessera::app

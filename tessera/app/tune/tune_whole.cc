@@ -1,0 +1,432 @@
+#include "tessera/app/tune/tune_whole.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/ranges.h>
+
+#include "tessera/app/bench/bench_model.h"
+#include "tessera/app/bench/bench_op.h"
+#include "tessera/app/tune/tune_costs.h"
+#include "tessera/machine/runtime/device/devices.h"
+#include "tessera/machine/target/fast_math.h"
+#include "tessera/scheduling/space/default_schedule.h"
+#include "tessera/support/clock.h"
+
+namespace tessera::app {
+namespace {
+
+constexpr std::uint64_t kSeed = 1;
+// A swap must gain this much: less is noise.
+constexpr double kLeastGain = 0.005;
+constexpr double kDisturbed = 0.05;  // the same of times that other processes disturbed
+// A gain is timed again: noise seems to be one, too.
+constexpr int kConfirmations = 2;
+// How often the tuned model is timed beside the untuned one before it is kept, at most.
+constexpr int kComparisons = 4;
+// Swaps without a gain in a row before the rest is left alone, and swaps in all.
+constexpr int kPatience = 6, kMostSwaps = 24;
+
+runtime::TimingOptions short_timing(double model_s) {
+  return {.samples = 9, .min_samples = 5, .time_limit_s = std::clamp(20 * model_s, 0.3, 4.0)};
+}
+
+std::string difference(double error) {
+  if (std::isinf(error)) return "differ in shape, NaN or infinity, or are NaN everywhere";
+  return fmt::format("differ by {:.1f} times what is allowed", error);
+}
+
+void add_samples(const runtime::Samples& more, runtime::Samples* all) {
+  all->trusted = (all->call_s.empty() || all->trusted) && more.trusted;
+  all->call_s.insert(all->call_s.end(), more.call_s.begin(), more.call_s.end());
+}
+
+Result<void> set_inputs(const WholeModels::Built& built, exec::ModelRunner& runner) {
+  const std::vector<HostTensor> inputs = random_model_inputs(built.graph, kSeed);
+  for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
+  return runner.run();
+}
+
+}  // namespace
+
+WholeModels::WholeModels(const TuneOptions& options, TuneSession& session,
+                         const std::vector<std::vector<Finalist>>& finalists)
+    : options_(options), session_(session), finalists_(finalists) {
+  const std::vector<TuneTask>& tasks = session.problem().tasks;
+  for (std::size_t t = 0; t < tasks.size(); ++t) {
+    task_of_key_[tasks[t].task.key] = t;
+    seconds_.push_back(finalists[t].empty() ? 0 : finalists[t][0].seconds);
+  }
+}
+
+Selection WholeModels::fastest() const {
+  Selection s = {cheapest_options(session_.problem(), seconds_),
+                 std::vector<std::size_t>(seconds_.size(), 0),
+                 {}};
+  for (const TuneSubject& subject : session_.problem().subjects) {
+    s.given.insert(subject.given.begin(), subject.given.end());
+  }
+  return s;
+}
+
+Selection WholeModels::with_untuned_algorithms(Selection s) const {
+  const std::vector<TuneChoice>& choices = session_.problem().choices;
+  for (std::size_t i = 0; i < choices.size(); ++i) s.options[i] = choices[i].preferred;
+  return s;
+}
+
+plan::Decisions WholeModels::decisions(const Selection& selection) const {
+  plan::Decisions out = selection.given;
+  const std::vector<TuneChoice>& choices = session_.problem().choices;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    out[choices[i].key] = choices[i].options[selection.options[i]].name;
+  }
+  return out;
+}
+
+Result<task::PlannedGraph> WholeModels::planned(std::size_t subject,
+                                                const Selection* selection) const {
+  const TuneProblem& problem = session_.problem();
+  return task::apply_plan(
+      problem.imported[subject], problem.subjects[subject].load.passes, options_.model.partition,
+      plan::Decider(selection != nullptr ? decisions(*selection) : plan::Decisions()));
+}
+
+const Finalist* WholeModels::finalist(const std::string& key, const Selection& selection) const {
+  const auto it = task_of_key_.find(key);
+  if (it == task_of_key_.end()) return nullptr;
+  const std::vector<Finalist>& list = finalists_[it->second];
+  if (selection.picks[it->second] == kDefaultPick) return nullptr;
+  return list.empty() ? nullptr : &list[std::min(selection.picks[it->second], list.size() - 1)];
+}
+
+Result<WholeModels::Built> WholeModels::build(std::size_t subject, const Selection* selection) {
+  exec::ModelOptions model = options_.model;
+  // Not earlier: what a driver has begun does not survive the fork of a worker.
+  if (options_.target.is_gpu() && !device_) {
+    TESSERA_TRY(device_, runtime::open_device(options_.target.kind));
+  }
+  if (!options_.target.is_gpu() && !pool_) {
+    pool_ = std::make_unique<runtime::ThreadPool>(
+        runtime::PoolOptions{.threads = options_.measure.threads});
+  }
+  model.device = device_.get();
+  if (selection != nullptr) {
+    model.schedule = [&](const task::Task& task) -> Result<schedule::Schedule> {
+      const Finalist* f = finalist(task.key, *selection);
+      if (f == nullptr) return space::default_schedule(task.dag, options_.target);
+      return schedule::schedule_from_text(f->schedule);
+    };
+  }
+  Built built;
+  TESSERA_TRY(task::PlannedGraph made, planned(subject, selection));
+  built.graph = std::move(made.graph);
+  TESSERA_TRY(built.model, exec::compile_model(built.graph, made.tasks, options_.target, model));
+  return built;
+}
+
+Result<std::shared_ptr<const WholeModels::Built>> WholeModels::untuned(std::size_t subject) {
+  if (untuned_ != nullptr) return untuned_;
+  TESSERA_TRY(Built built, build(subject, nullptr));
+  auto made = std::make_shared<const Built>(std::move(built));
+  if (session_.problem().subjects.size() == 1) untuned_ = made;
+  return std::shared_ptr<const Built>(std::move(made));
+}
+
+Result<std::shared_ptr<const WholeModels::Built>> WholeModels::selected(
+    std::size_t subject, const Selection& selection) {
+  if (verified_ != nullptr && verified_selection_ == selection) return verified_;
+  TESSERA_TRY(Built built, build(subject, &selection));
+  return std::make_shared<const Built>(std::move(built));
+}
+
+std::unique_ptr<exec::ModelRunner> WholeModels::runner(const Built& built) const {
+  if (device_) return std::make_unique<exec::ModelRunner>(built.model, *device_);
+  return std::make_unique<exec::ModelRunner>(built.model, *pool_);
+}
+
+Result<std::vector<HostTensor>> WholeModels::outputs_of(const Built& built) const {
+  const std::vector<HostTensor> inputs = random_model_inputs(built.graph, kSeed);
+  return device_ ? exec::run_model(built.model, *device_, inputs)
+                 : exec::run_model(built.model, *pool_, inputs);
+}
+
+// Medians of models that take turns.
+Result<std::vector<runtime::Samples>> WholeModels::time_side_by_side(
+    const std::vector<const Built*>& models) {
+  std::vector<std::unique_ptr<exec::ModelRunner>> runners;
+  double once_s = 0;  // of the slowest: sums of kernels may not be known
+  for (const Built* built : models) {
+    exec::ModelRunner& r = *runners.emplace_back(runner(*built));
+    TESSERA_DO(set_inputs(*built, r));
+    const auto begin = Clock::now();
+    TESSERA_DO(r.run());
+    once_s = std::max(once_s, seconds_since(begin));
+  }
+  runtime::InterleavedTimer timer(short_timing(once_s));
+  for (const auto& r : runners) {
+    if (device_) {
+      timer.add(on_device_clock([&r](int runs) { return r->time(runs); }));
+    } else {
+      timer.add([&r] { (void)r->run(); });
+    }
+  }
+  return timer.run();
+}
+
+// The first model and the second in turns, again until it is clear which one is faster.
+Result<WholeModels::Comparison> WholeModels::compare(const std::vector<const Built*>& models) {
+  Comparison out;
+  std::vector<Gain> gains;
+  for (int round = 0; round < kComparisons; ++round) {
+    const double begin_s = session_.elapsed_s();
+    TESSERA_TRY(const std::vector<runtime::Samples> samples, time_side_by_side(models));
+    add_samples(samples[0], &out.before);
+    add_samples(samples[1], &out.after);
+    gains.push_back(gain_of(samples[0], samples[1]));
+    out.gain = combined(gains);
+    const bool clear = std::abs(out.gain.gain) > 2 * std::max(kLeastGain, out.gain.noise);
+    // Noise looks like a gain now and then: a single round is not believed.
+    if ((round > 0 && clear) || session_.interrupted()) break;
+    if (!session_.has_room(session_.elapsed_s() - begin_s)) break;
+  }
+  return out;
+}
+
+bool WholeModels::give_up_rounding(Selection* selection) const {
+  const std::vector<TuneChoice>& choices = session_.problem().choices;
+  const auto rounding = [&](std::size_t i) {
+    const TuneChoice& c = choices[i];
+    if (selection->options[i] == c.preferred) return 0;
+    return plan::rounding(c.options[selection->options[i]].name);
+  };
+  int most = 0;
+  for (std::size_t i = 0; i < choices.size(); ++i) most = std::max(most, rounding(i));
+  if (most == 0) return false;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (rounding(i) == most) selection->options[i] = choices[i].preferred;
+  }
+  return true;
+}
+
+Result<const std::vector<HostTensor>*> WholeModels::wanted(std::size_t subject) {
+  wanted_.resize(session_.problem().subjects.size());
+  if (wanted_[subject].empty()) {
+    TESSERA_TRY(const auto plain, untuned(subject));
+    TESSERA_TRY(wanted_[subject], outputs_of(*plain));
+  }
+  return &wanted_[subject];
+}
+
+Result<double> WholeModels::error_of(std::size_t subject, const Built& built) {
+  TESSERA_TRY(const std::vector<HostTensor>* want, wanted(subject));
+  TESSERA_TRY(const std::vector<HostTensor> got, outputs_of(built));
+  return worst_output(built.graph, got, *want, target::products_of(options_.target));
+}
+
+Result<bool> WholeModels::check_untuned(std::size_t subject, SubjectReport* report) {
+  const TuneSubject& s = session_.problem().subjects[subject];
+  TESSERA_TRY(const auto plain, untuned(subject));
+  TESSERA_TRY(const std::vector<HostTensor>* got, wanted(subject));
+  const auto otherwise = [&]() -> Result<std::vector<HostTensor>> {
+    TESSERA_TRY(const onnx::Model model, load_onnx(s.name));
+    return outputs_otherwise(model, options_.target, s.load, options_.model,
+                             random_model_inputs(plain->graph, kSeed), pool_.get());
+  };
+  const Result<std::vector<HostTensor>> want = otherwise();
+  if (!want) {
+    session_.note(
+        fmt::format("{}: the untuned model is not checked: {}", s.name, want.error().message));
+    return true;
+  }
+  const double error =
+      worst_output(plain->graph, *got, *want, target::products_of(options_.target));
+  report->untuned_checked = error <= 1;
+  if (error <= 1) return true;
+  if (agree_but_for_no_numbers(plain->graph, *got, *want)) {
+    session_.note(fmt::format("{}: outputs that are NaN are not checked", s.name));
+    return true;
+  }
+  session_.note(fmt::format("{}: without tuning, the outputs {}", s.name, difference(error)));
+  return false;
+}
+
+Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport>* reports) {
+  const std::vector<TuneSubject>& subjects = session_.problem().subjects;
+  for (bool again = true; again;) {
+    again = false;
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      if (subjects[i].is_op) continue;
+      TESSERA_TRY(Built tuned, build(i, selection));
+      TESSERA_TRY(const double error, error_of(i, tuned));
+      if (subjects.size() == 1) {
+        verified_ = std::make_shared<const Built>(std::move(tuned));
+        verified_selection_ = *selection;
+      }
+      (*reports)[i].max_error = error;
+      if (error <= 1) continue;
+      session_.note(fmt::format("{}: the outputs {}", subjects[i].name, difference(error)));
+      if (!give_up_rounding(selection)) return false;
+      session_.note("trying algorithms that round less");
+      again = true;
+      break;
+    }
+  }
+  return true;
+}
+
+Result<void> WholeModels::time(Selection* selection, bool improve_it,
+                               std::vector<SubjectReport>* reports) {
+  const std::vector<TuneSubject>& subjects = session_.problem().subjects;
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    if (subjects[i].is_op) continue;
+    SubjectReport& report = (*reports)[i];
+    TESSERA_TRY(const auto plain, untuned(i));
+    TESSERA_TRY(auto tuned, selected(i, *selection));
+    if (improve_it && subjects.size() == 1) {
+      const Selection checked = *selection;
+      TESSERA_DO(improve(i, selection, &tuned));
+      if (selection->picks != checked.picks) {
+        TESSERA_TRY(const bool right, verify(selection, reports));
+        if (!right) *selection = checked;
+        TESSERA_TRY(tuned, selected(i, *selection));
+      }
+    }
+    if (is_untuned(*selection)) {  // there is nothing to compare it with
+      TESSERA_TRY(const std::vector<runtime::Samples> once, time_side_by_side({plain.get()}));
+      report.before_s = report.after_s = once[0].median_s();
+      report.trusted = once[0].trusted;
+      continue;
+    }
+    TESSERA_TRY(const Comparison last, compare({plain.get(), tuned.get()}));
+    report.before_s = last.before.median_s();
+    report.after_s = last.after.median_s();
+    report.trusted = last.before.trusted && last.after.trusted;
+    if (subjects.size() > 1 || is_sure(last.gain, kLeastGain)) continue;
+    // Faster kernels one by one, no faster together: nothing was gained, so nothing is changed.
+    if (last.gain.gain > kLeastGain) unproved_ = *selection;
+    *selection = with_untuned_algorithms(fastest());
+    selection->given.clear();
+    for (std::size_t t = 0; t < finalists_.size(); ++t) {
+      selection->picks[t] = kDefaultPick;
+      for (std::size_t f = 0; f < finalists_[t].size(); ++f) {
+        if (finalists_[t][f].is_default) selection->picks[t] = f;
+      }
+    }
+    report.after_s = report.before_s;
+    session_.note(
+        fmt::format("{}: its kernels are faster one by one, but the model {}; the plan keeps the "
+                    "default schedules",
+                    subjects[i].name, unproved_text(last.gain, kLeastGain)));
+  }
+  return {};
+}
+
+bool WholeModels::is_untuned(const Selection& selection) const {
+  const TuneProblem& problem = session_.problem();
+  if (!selection.given.empty() || selection.options != preferred_options(problem)) return false;
+  const auto is_default = [&](const TaskUse& use) {
+    const Finalist* f = finalist(problem.tasks[use.task].task.key, selection);
+    return f == nullptr || f->is_default;
+  };
+  const auto all_default = [&](const std::vector<TaskUse>& uses) {
+    return std::all_of(uses.begin(), uses.end(), is_default);
+  };
+  if (!all_default(problem.base)) return false;
+  return std::all_of(problem.choices.begin(), problem.choices.end(),
+                     [&](const TuneChoice& c) { return all_default(c.options[c.preferred].uses); });
+}
+
+Result<void> WholeModels::improve(std::size_t subject, Selection* selection,
+                                  std::shared_ptr<const Built>* current) {
+  std::vector<std::size_t> open;  // tasks with something to swap
+  const TuneProblem& problem = session_.problem();
+  std::vector<TaskUse> uses = problem.base;
+  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
+    const std::vector<TaskUse>& more = problem.choices[i].options[selection->options[i]].uses;
+    uses.insert(uses.end(), more.begin(), more.end());
+  }
+  for (const TaskUse& use : uses) {
+    if (finalists_[use.task].size() > 1) open.push_back(use.task);
+  }
+  Rng rng(options_.seed);
+  for (int swapped = 0, failed = 0; failed < kPatience && swapped < kMostSwaps && !open.empty();) {
+    const double build_s = (*current)->model.build_ms / 1000;
+    if (session_.remaining_s() < 3 * build_s + 5 || session_.interrupted()) break;
+    Selection variant = *selection;
+    const std::int64_t swaps = rng.between(1, 3);
+    for (std::int64_t s = 0; s < swaps; ++s) {
+      const std::size_t t =
+          open[static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(open.size())))];
+      variant.picks[t] =
+          static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(finalists_[t].size())));
+    }
+    if (variant.picks == selection->picks) continue;
+    ++swapped;
+    TESSERA_TRY(Built built, build(subject, &variant));
+    TESSERA_TRY(const double error, error_of(subject, built));
+    bool faster = error <= 1;
+    for (int round = 0; round < kConfirmations && faster; ++round) {
+      TESSERA_TRY(const std::vector<runtime::Samples> samples,
+                  time_side_by_side({current->get(), &built}));
+      const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
+      faster = samples[1].median_s() < (1 - noise) * samples[0].median_s();
+    }
+    failed = faster ? 0 : failed + 1;
+    session_.report_progress(TuneProgress::Phase::kWholeModel, open[0]);
+    if (!faster) continue;
+    *selection = variant;
+    *current = std::make_shared<const Built>(std::move(built));
+  }
+  return {};
+}
+
+Result<plan::Plan> WholeModels::plan(const Selection& selection) const {
+  const TuneProblem& problem = session_.problem();
+  plan::Plan plan;
+  std::vector<std::string> names;
+  for (const TuneSubject& s : problem.subjects) names.push_back(s.name);
+  plan.model = fmt::format("{}", fmt::join(names, " "));
+  plan.target = target::to_text(options_.target);
+  plan.threads = options_.measure.threads;
+  plan.decisions = decisions(selection);
+  const auto add = [&](const task::Task& task) -> Result<void> {
+    // A default schedule takes as long to make as a space: those that the budget did not reach are
+    // left out, and whoever builds with the plan makes them.
+    const auto known = task_of_key_.find(task.key);
+    if (known != task_of_key_.end() && !session_.reached(known->second)) return {};
+    plan::PlanEntry entry;
+    entry.name = task.name;
+    if (const Finalist* f = finalist(task.key, selection)) {
+      entry.schedule = f->schedule;
+      entry.candidate = f->candidate;
+      entry.seconds = f->seconds;
+      entry.earlier = !f->now;
+    } else {
+      TESSERA_TRY(const schedule::Schedule steps,
+                  space::default_schedule(task.dag, options_.target));
+      entry.schedule = schedule::to_text(steps);
+    }
+    plan.tasks[task.key] = std::move(entry);
+    return {};
+  };
+  for (std::size_t i = 0; i < problem.subjects.size(); ++i) {
+    if (problem.subjects[i].is_op) continue;
+    TESSERA_TRY(const task::PlannedGraph model, planned(i, &selection));
+    for (const plan::Decided& d : model.decided) plan.decisions[d.point.key] = d.text();
+    for (const task::Task& task : model.tasks.tasks) TESSERA_DO(add(task));
+  }
+  const auto add_op_uses = [&](const std::vector<TaskUse>& uses) -> Result<void> {
+    for (const TaskUse& use : uses) {
+      if (problem.subjects[use.subject].is_op) TESSERA_DO(add(problem.tasks[use.task].task));
+    }
+    return {};
+  };
+  TESSERA_DO(add_op_uses(problem.base));
+  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
+    TESSERA_DO(add_op_uses(problem.choices[i].options[selection.options[i]].uses));
+  }
+  return plan;
+}
+
+}  // namespace tessera::app

@@ -1,0 +1,81 @@
+#include "tessera/backend/artifact/model_program.h"
+
+#include <fmt/ranges.h>
+
+#include "tessera/backend/artifact/program_tables.h"
+#include "tessera/backend/artifact/runtime/types.h"
+#include "tessera/backend/exec/build_model.h"
+#include "tessera/machine/target/cpus.h"
+#include "tessera/machine/target/features.h"
+
+namespace tessera::artifact {
+namespace {
+
+Result<void> check_steps(const exec::CompiledModel& model) {
+  std::vector<std::string> bad;
+  for (const exec::CompiledModel::Step& step : model.steps) {
+    if (step.kind != task::GroupKind::kKernel) {
+      bad.push_back(fmt::format("{} ({})", step.origin, step.name));
+    }
+  }
+  if (bad.empty()) return {};
+  return make_error(ErrorCode::kUnsupported,
+                    "an artifact holds kernels only, these nodes run on the host: {}",
+                    fmt::join(bad, ", "));
+}
+
+}  // namespace
+
+Result<ModelProgram> make_model_program(graph::Graph graph, const task::TaskGraph& tasks,
+                                        const target::Target& target, const std::string& name,
+                                        const exec::ModelOptions& options) {
+  ModelProgram out;
+  out.branches = exec::has_branches(graph, tasks, target);
+  const exec::AheadOfTime ahead{
+      .symbol = [&](std::size_t task) { return kernel_symbol(name, task); },
+      .branches = out.branches};
+  TESSERA_TRY(out.model,
+              exec::build_model(std::move(graph), tasks, target, options, ahead, &out.binaries));
+  TESSERA_DO(check_steps(out.model));
+  return out;
+}
+
+const target::Target& library_target(const target::Target& target) {
+  return target.is_gpu() ? target::host() : target;
+}
+
+Metadata describe(const exec::CompiledModel& model, const std::string& name) {
+  Metadata m;
+  m.abi = TSR_ARTIFACT_ABI;
+  m.name = name;
+  m.tessera_version = TESSERA_VERSION;
+  m.target = target::to_text(model.target);
+  m.triple = library_target(model.target).triple;
+  m.device = model.target.kind;
+  if (!model.target.is_gpu()) {
+    m.code = {"object"};
+    for (const std::string_view feature : target::present_features(model.target.features)) {
+      m.features.emplace_back(feature);
+    }
+  }
+  m.plan_digest = model.digest;
+  m.arena_bytes = model.arena_bytes;
+  for (std::size_t i = 0; i < model.input_types.size(); ++i) {
+    m.inputs.push_back(
+        {model.input_names[i], model.input_types[i].dtype, model.input_types[i].shape});
+  }
+  for (std::size_t i = 0; i < model.output_types.size(); ++i) {
+    m.outputs.push_back(
+        {model.output_names[i], model.output_types[i].dtype, model.output_types[i].shape});
+  }
+  for (const exec::CompiledModel::Step& step : model.steps) {
+    m.steps.push_back({step.name, step.origin, step.flops});
+  }
+  return m;
+}
+
+int building_threads(const exec::ModelOptions& options) {
+  return options.build_threads > 0 ? options.build_threads : target::usable_cpus();
+}
+
+}  // namespace tessera::artifact

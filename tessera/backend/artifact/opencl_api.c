@@ -1,0 +1,9 @@
+#include "tessera/backend/artifact/runtime/device_api.h"
+#include "tessera/backend/artifact/runtime/device_context.c"
+#include "tessera/backend/artifact/runtime/opencl.c"
+
+const tsr_device_api* tessera_opencl_api(void) {
+  static const tsr_device_api api = {tsr_open, tsr_memory_bytes, tsr_run, tsr_run_tensors,
+                                     tsr_close};
+  return &api;
+}

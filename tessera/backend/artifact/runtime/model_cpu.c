@@ -1,0 +1,5 @@
+/* The runtime of artifacts for processors, as one object. */
+#include "tessera/backend/artifact/runtime/context.c"
+
+#define TSR_PROGRAM tsr_program
+#include "tessera/backend/artifact/runtime/entry_points.c"

@@ -1,0 +1,96 @@
+/* The tables that an artifact's generated source fills in and its runtime reads. */
+#ifndef TESSERA_ARTIFACT_PROGRAM_H_
+#define TESSERA_ARTIFACT_PROGRAM_H_
+
+#include "tessera/backend/artifact/runtime/types.h"
+
+enum { TSR_ALIGNMENT = 64 };
+
+enum {
+  TSR_PLACE_NONE = 0, /* no elements: NULL */
+  TSR_PLACE_INPUT = 1,
+  TSR_PLACE_OUTPUT = 2,
+  TSR_PLACE_WEIGHTS = 3,
+  TSR_PLACE_ARENA = 4
+};
+
+typedef struct tsr_place {
+  int32_t kind;
+  int32_t index;  /* of the input or output */
+  int64_t offset; /* bytes into the weights or the arena */
+  int64_t bytes;  /* there */
+} tsr_place;
+
+/* An output that no kernel writes: it is an input, a constant or another output. */
+typedef struct tsr_copy {
+  tsr_place from;
+  int32_t output;
+} tsr_copy;
+
+/* An input of i32 or i64 whose elements are indices: element i must be in [-n, n) with n = sizes[i
+ * % num_sizes]. */
+typedef struct tsr_index_check {
+  const char* node; /* that reads by them */
+  const int64_t* sizes;
+  int64_t num_sizes;
+  int32_t input;
+} tsr_index_check;
+
+/* What both kinds of programs have. */
+typedef struct tsr_common {
+  const tsr_model_info* info;
+  const unsigned char* embedded; /* NULL: the weights come from outside */
+  uint64_t weights_digest;
+  const tsr_copy* copies;
+  int64_t num_copies;
+  const tsr_index_check* index_checks;
+  int64_t num_index_checks;
+} tsr_common;
+
+/* Of processors: functions of the library itself. */
+typedef struct tsr_step {
+  tsr_kernel kernel;
+  int32_t first_place, num_places; /* of its parameters, in tsr_program.places */
+  const char* name;
+} tsr_step;
+
+typedef struct tsr_program {
+  tsr_common common;
+  const char* const* features; /* ends with NULL */
+  const tsr_step* steps;
+  int64_t num_steps;
+  const tsr_place* places;
+  int32_t max_places; /* of one step */
+} tsr_program;
+
+/* Of GPUs: code that the driver loads, and kernels of it in the order in which they run. */
+typedef struct tsr_module {
+  int64_t text, text_bytes;     /* PTX or OpenCL C in tsr_device_program.code, a zero behind it */
+  int64_t binary, binary_bytes; /* the same assembled for the capability; 0 bytes: there is none */
+} tsr_module;
+
+typedef struct tsr_launch {
+  const char* kernel; /* its name in the module */
+  int32_t module;
+  int32_t first_argument, num_arguments; /* in tsr_device_program.arguments */
+  uint32_t grid[3], block[3], shared_bytes;
+  int32_t waits;                  /* it waits itself for the kernels before it to end */
+  int32_t first_after, num_after; /* in tsr_device_program.after */
+} tsr_launch;
+
+typedef struct tsr_device_program {
+  tsr_common common;
+  const unsigned char* code;
+  int32_t capability; /* of CUDA: what the code was made for, 90 is 9.0 */
+  const tsr_module* modules;
+  int64_t num_modules;
+  const tsr_launch* launches;
+  int64_t num_launches;
+  const int32_t* arguments; /* numbers of places */
+  int32_t max_arguments;    /* of one launch */
+  const tsr_place* places;
+  int64_t num_places;
+  const int32_t* after; /* numbers of the launches that one comes after; NULL: all before it */
+} tsr_device_program;
+
+#endif

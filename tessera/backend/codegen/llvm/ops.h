@@ -1,0 +1,77 @@
+// The meaning of single operations of the loop IR as LLVM instructions, without control flow.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "tessera/lang/ir/expr.h"
+#include "tessera/machine/target/target.h"
+
+namespace llvm {
+class Constant;
+class Function;
+class IRBuilderBase;
+class Module;
+class Type;
+class Value;
+}  // namespace llvm
+
+namespace tessera::codegen {
+
+// Values in registers: bool is i1, f16 is half, bf16 is i16 (its bits), everything else as named.
+class Ops {
+ public:
+  Ops(llvm::IRBuilderBase& builder, llvm::Module& module, const target::Target& target)
+      : b_(builder), module_(module), target_(target) {}
+
+  llvm::Type* type(ir::Type t) const;
+  llvm::Type* memory_type(ir::Type t) const;  // as type(), but bool is i8
+
+  llvm::Constant* int_constant(ir::Type t, std::int64_t v) const;
+  llvm::Constant* float_constant(ir::Type t, double v) const;
+  llvm::Value* to_memory(ir::Type t, llvm::Value* v);
+  llvm::Value* from_memory(ir::Type t, llvm::Value* v);
+  llvm::Value* shuffle(llvm::Value* v, const std::vector<int>& lanes);  // one lane gives a scalar
+
+  // `operands` is the type of a and b. non_negative: both are known to be >= 0.
+  llvm::Value* binary(ir::BinaryOp op, ir::Type operands, llvm::Value* a, llvm::Value* b,
+                      bool non_negative);
+  llvm::Value* cast(ir::Type from, DType to, llvm::Value* v);
+  // Every intrinsic except kPrefetch. Null when the operand types have no meaning for it.
+  llvm::Value* call(const ir::Call& call, const std::vector<llvm::Value*>& args);
+
+ private:
+  llvm::Value* widen(ir::Type from, llvm::Value* v);  // f16, bf16 -> f32
+  llvm::Value* narrow(ir::Type to, llvm::Value* v);   // f32 -> f16, bf16
+  bool native_half() const { return target_.has_f16; }
+
+  llvm::Value* float_binary(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b);
+  llvm::Value* float_min_max(bool is_max, llvm::Value* a, llvm::Value* b);
+  llvm::Value* int_binary(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b,
+                          bool non_negative);
+  llvm::Value* int_division(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b,
+                            bool non_negative);
+  llvm::Value* constant_division(ir::BinaryOp op, ir::Type t, llvm::Value* a, std::int64_t d,
+                                 bool non_negative);
+  llvm::Value* floor_fix(ir::BinaryOp op, llvm::Value* a, llvm::Value* b, llvm::Value* quotient);
+  llvm::Value* compare(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b);
+
+  llvm::Value* math(ir::Intrinsic fn, ir::Type t, const std::vector<llvm::Value*>& args);
+  llvm::Value* libm(ir::Intrinsic fn, ir::Type t, const std::vector<llvm::Value*>& args);
+  llvm::Value* classify(ir::Intrinsic fn, ir::Type t, llvm::Value* v);
+  llvm::Value* dot4(const ir::Call& call, const std::vector<llvm::Value*>& args);
+  llvm::Value* dot4_x86(bool signed_a, bool signed_b, const std::vector<llvm::Value*>& args);
+  llvm::Value* dot2(const ir::Call& call, const std::vector<llvm::Value*>& args);
+  llvm::Value* mma(const ir::Call& call, const std::vector<llvm::Value*>& args);
+  llvm::Value* products(ir::Type t, DType wide, llvm::Value* a, ir::Type tb, llvm::Value* b);
+  llvm::Value* sum_groups(llvm::Value* acc, llvm::Value* products, int group, bool is_float);
+  llvm::Value* native_chunks(unsigned intrinsic, int lanes, const std::vector<llvm::Value*>& args);
+  llvm::Value* native(unsigned intrinsic, const std::vector<llvm::Type*>& overloads,
+                      const std::vector<llvm::Value*>& args);
+
+  llvm::IRBuilderBase& b_;
+  llvm::Module& module_;
+  const target::Target& target_;
+};
+
+}  // namespace tessera::codegen

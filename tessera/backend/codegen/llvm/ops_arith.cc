@@ -1,0 +1,323 @@
+#include <bit>
+#include <cmath>
+
+#include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/Intrinsics.h>
+#include <llvm/IR/Module.h>
+
+#include "tessera/backend/codegen/llvm/ops.h"
+#include "tessera/backend/codegen/llvm/vector_math.h"
+
+namespace tessera::codegen {
+
+using ir::BinaryOp;
+using llvm::Value;
+
+namespace {
+
+llvm::Type* scalar_type(llvm::LLVMContext& ctx, DType t) {
+  switch (t) {
+    case DType::kBool:
+      return llvm::Type::getInt1Ty(ctx);
+    case DType::kF16:
+      return llvm::Type::getHalfTy(ctx);
+    case DType::kF32:
+      return llvm::Type::getFloatTy(ctx);
+    case DType::kF64:
+      return llvm::Type::getDoubleTy(ctx);
+    default:
+      return llvm::Type::getIntNTy(ctx, static_cast<unsigned>(size_bytes(t)) * 8);
+  }
+}
+
+llvm::Type* with_lanes(llvm::Type* scalar, int lanes) {
+  return lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes));
+}
+
+// The value of a constant (or constant splat) as a signed number.
+std::optional<std::int64_t> constant_int(Value* v) {
+  if (const auto* c = llvm::dyn_cast<llvm::Constant>(v)) {
+    if (v->getType()->isVectorTy()) c = c->getSplatValue();
+    if (const auto* i = llvm::dyn_cast_or_null<llvm::ConstantInt>(c)) return i->getSExtValue();
+  }
+  return std::nullopt;
+}
+
+bool is_constant_number(Value* v) {
+  const auto* c = llvm::dyn_cast<llvm::Constant>(v);
+  if (c && v->getType()->isVectorTy()) c = c->getSplatValue();
+  const auto* f = llvm::dyn_cast_or_null<llvm::ConstantFP>(c);
+  return f && !f->isNaN();
+}
+
+// Floats to integers of one or two bytes, as the intrinsics saturate them: NaN is 0. Of those,
+// LLVM takes vectors lane by lane on x86.
+Value* saturate(llvm::IRBuilderBase& b, DType to, Value* v) {
+  const bool sgn = is_signed_int(to);
+  const int bits = 8 * size_bytes(to);
+  llvm::Type* wide = v->getType()->getWithNewType(b.getInt32Ty());
+  llvm::Type* narrow = v->getType()->getWithNewType(b.getIntNTy(static_cast<unsigned>(bits)));
+  Value* low = llvm::ConstantFP::get(v->getType(), sgn ? -std::ldexp(1.0, bits - 1) : 0.0);
+  Value* high = llvm::ConstantFP::get(v->getType(), std::ldexp(1.0, sgn ? bits - 1 : bits) - 1);
+  Value* above = b.CreateSelect(b.CreateFCmpOGT(v, low), v, low);  // of NaN: low
+  Value* within = b.CreateSelect(b.CreateFCmpOLT(above, high), above, high);
+  Value* out = b.CreateTrunc(b.CreateFPToSI(within, wide), narrow);
+  if (!sgn) return out;
+  return b.CreateSelect(b.CreateFCmpUNO(v, v), llvm::Constant::getNullValue(narrow), out);
+}
+
+}  // namespace
+
+llvm::Type* Ops::type(ir::Type t) const {
+  return with_lanes(scalar_type(b_.getContext(), t.dtype), t.lanes);
+}
+
+llvm::Type* Ops::memory_type(ir::Type t) const {
+  return type(t.dtype == DType::kBool ? t.with_dtype(DType::kU8) : t);
+}
+
+llvm::Constant* Ops::int_constant(ir::Type t, std::int64_t v) const {
+  return llvm::ConstantInt::get(type(t), static_cast<std::uint64_t>(wrap_int(t.dtype, v)),
+                                is_signed_int(t.dtype));
+}
+
+llvm::Constant* Ops::float_constant(ir::Type t, double v) const {
+  if (t.dtype == DType::kBF16)
+    return llvm::ConstantInt::get(type(t), f32_to_bf16(static_cast<float>(v)));
+  return llvm::ConstantFP::get(type(t), round_float(t.dtype, v));
+}
+
+Value* Ops::to_memory(ir::Type t, Value* v) {
+  return t.dtype == DType::kBool ? b_.CreateZExt(v, memory_type(t)) : v;
+}
+
+Value* Ops::from_memory(ir::Type t, Value* v) {
+  return t.dtype == DType::kBool ? b_.CreateICmpNE(v, llvm::Constant::getNullValue(v->getType()))
+                                 : v;
+}
+
+Value* Ops::shuffle(Value* v, const std::vector<int>& lanes) {
+  if (lanes.size() == 1) {
+    return v->getType()->isVectorTy()
+               ? b_.CreateExtractElement(v, static_cast<std::uint64_t>(lanes[0]))
+               : v;
+  }
+  if (!v->getType()->isVectorTy())
+    return b_.CreateVectorSplat(static_cast<unsigned>(lanes.size()), v);
+  return b_.CreateShuffleVector(v, lanes);
+}
+
+Value* Ops::widen(ir::Type from, Value* v) {
+  llvm::Type* f32 = type(from.with_dtype(DType::kF32));
+  if (from.dtype == DType::kF16) return b_.CreateFPExt(v, f32);
+  if (from.dtype != DType::kBF16) return v;
+  Value* bits = b_.CreateShl(b_.CreateZExt(v, type(from.with_dtype(DType::kU32))), 16);
+  return b_.CreateBitCast(bits, f32);
+}
+
+Value* Ops::narrow(ir::Type to, Value* v) {
+  if (to.dtype == DType::kF16) return b_.CreateFPTrunc(v, type(to));
+  if (to.dtype != DType::kBF16) return v;
+  const ir::Type u32 = to.with_dtype(DType::kU32);
+  Value* bits = b_.CreateBitCast(v, type(u32));
+  Value* odd = b_.CreateAnd(b_.CreateLShr(bits, 16), int_constant(u32, 1));
+  Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(odd, int_constant(u32, 0x7fff)));
+  Value* quiet = b_.CreateOr(bits, int_constant(u32, 0x400000));
+  Value* kept = b_.CreateSelect(b_.CreateFCmpUNO(v, v), quiet, rounded);
+  return b_.CreateTrunc(b_.CreateLShr(kept, 16), type(to));
+}
+
+Value* Ops::binary(BinaryOp op, ir::Type operands, Value* a, Value* b, bool non_negative) {
+  if (is_float(operands.dtype)) return float_binary(op, operands, a, b);
+  return int_binary(op, operands, a, b, non_negative);
+}
+
+Value* Ops::compare(BinaryOp op, ir::Type t, Value* a, Value* b) {
+  const bool fp = is_float(t.dtype);
+  const bool sgn = is_signed_int(t.dtype);
+  switch (op) {
+    case BinaryOp::kEq:
+      return fp ? b_.CreateFCmpOEQ(a, b) : b_.CreateICmpEQ(a, b);
+    case BinaryOp::kNe:
+      return fp ? b_.CreateFCmpUNE(a, b) : b_.CreateICmpNE(a, b);
+    case BinaryOp::kLt:
+      return fp ? b_.CreateFCmpOLT(a, b) : sgn ? b_.CreateICmpSLT(a, b) : b_.CreateICmpULT(a, b);
+    default:
+      return fp ? b_.CreateFCmpOLE(a, b) : sgn ? b_.CreateICmpSLE(a, b) : b_.CreateICmpULE(a, b);
+  }
+}
+
+Value* Ops::float_binary(BinaryOp op, ir::Type t, Value* a, Value* b) {
+  // Half + - * / rounded once equals the same in f32 rounded twice: f32 has more than 2*11+2 bits.
+  const bool wide = t.dtype == DType::kBF16 ||
+                    (t.dtype == DType::kF16 && (!native_half() || op == BinaryOp::kMod));
+  if (wide) {
+    Value* r = float_binary(op, t.with_dtype(DType::kF32), widen(t, a), widen(t, b));
+    return ir::is_comparison(op) || !r ? r : narrow(t, r);
+  }
+  switch (op) {
+    case BinaryOp::kAdd:
+      return b_.CreateFAdd(a, b);
+    case BinaryOp::kSub:
+      return b_.CreateFSub(a, b);
+    case BinaryOp::kMul:
+      return b_.CreateFMul(a, b);
+    case BinaryOp::kDiv:
+      return t.dtype == DType::kF32 ? quotient(b_, target_, a, b) : b_.CreateFDiv(a, b);
+    case BinaryOp::kMod:
+      // LLVM's way around the lack of fmod on GPUs is not exact.
+      return target_.is_gpu() ? nullptr : b_.CreateFRem(a, b);
+    case BinaryOp::kMin:
+      return float_min_max(false, a, b);
+    case BinaryOp::kMax:
+      return float_min_max(true, a, b);
+    case BinaryOp::kEq:
+    case BinaryOp::kNe:
+    case BinaryOp::kLt:
+    case BinaryOp::kLe:
+      return compare(op, t, a, b);
+    default:
+      return nullptr;
+  }
+}
+
+Value* Ops::float_min_max(bool is_max, Value* a, Value* b) {
+  // max.NaN of f16 and f32.
+  const bool gpu_has = target_.gpu.capability >= 80 && !a->getType()->getScalarType()->isDoubleTy();
+  if (target_.arch == target::Arch::kAArch64 || gpu_has) {
+    return b_.CreateBinaryIntrinsic(is_max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a,
+                                    b);
+  }
+  // minps/maxps return the second operand when either is NaN: with a number first, that alone is
+  // right. Otherwise `a` comes second, what a reduction has so far: the test of `b` need not wait
+  // for it.
+  if (!is_constant_number(a)) std::swap(a, b);
+  Value* better = is_max ? b_.CreateFCmpOGT(a, b) : b_.CreateFCmpOLT(a, b);
+  Value* r = b_.CreateSelect(better, a, b);
+  if (is_constant_number(a)) return r;
+  // One masked instruction where there are masks; or else ones in every bit, which are NaN.
+  if (target_.vector_bytes >= 64 || !a->getType()->isVectorTy())
+    return b_.CreateSelect(b_.CreateFCmpORD(a, a), r, a);
+  llvm::Type* bits =
+      a->getType()->getWithNewType(b_.getIntNTy(a->getType()->getScalarSizeInBits()));
+  Value* ones = b_.CreateSExt(b_.CreateFCmpUNO(a, a), bits);
+  return b_.CreateBitCast(b_.CreateOr(b_.CreateBitCast(r, bits), ones), a->getType());
+}
+
+Value* Ops::int_binary(BinaryOp op, ir::Type t, Value* a, Value* b, bool non_negative) {
+  const bool sgn = is_signed_int(t.dtype);
+  switch (op) {
+    case BinaryOp::kAdd:
+      return t.dtype == DType::kBool ? b_.CreateOr(a, b) : b_.CreateAdd(a, b);
+    case BinaryOp::kSub:
+      return t.dtype == DType::kBool ? b_.CreateXor(a, b) : b_.CreateSub(a, b);
+    case BinaryOp::kMul:
+      return b_.CreateMul(a, b);
+    case BinaryOp::kMin:
+      return b_.CreateBinaryIntrinsic(sgn ? llvm::Intrinsic::smin : llvm::Intrinsic::umin, a, b);
+    case BinaryOp::kMax:
+      return b_.CreateBinaryIntrinsic(sgn ? llvm::Intrinsic::smax : llvm::Intrinsic::umax, a, b);
+    case BinaryOp::kAnd:
+      return b_.CreateAnd(a, b);
+    case BinaryOp::kOr:
+      return b_.CreateOr(a, b);
+    case BinaryOp::kXor:
+      return b_.CreateXor(a, b);
+    case BinaryOp::kShl:
+    case BinaryOp::kShr: {
+      Value* n = b_.CreateAnd(b, int_constant(t, size_bytes(t.dtype) * 8 - 1));
+      if (op == BinaryOp::kShl) return b_.CreateShl(a, n);
+      return sgn ? b_.CreateAShr(a, n) : b_.CreateLShr(a, n);
+    }
+    case BinaryOp::kDiv:
+    case BinaryOp::kMod:
+    case BinaryOp::kFloorDiv:
+    case BinaryOp::kFloorMod:
+      return t.dtype == DType::kBool ? nullptr : int_division(op, t, a, b, non_negative);
+    default:
+      return compare(op, t, a, b);
+  }
+}
+
+Value* Ops::floor_fix(BinaryOp op, Value* a, Value* b, Value* quotient) {
+  Value* rest = b_.CreateSub(a, b_.CreateMul(quotient, b));
+  llvm::Constant* zero = llvm::Constant::getNullValue(a->getType());
+  Value* below =
+      b_.CreateAnd(b_.CreateICmpNE(rest, zero), b_.CreateICmpSLT(b_.CreateXor(rest, b), zero));
+  if (op == BinaryOp::kFloorDiv) return b_.CreateAdd(quotient, b_.CreateSExt(below, a->getType()));
+  return b_.CreateAdd(rest, b_.CreateSelect(below, b, zero));
+}
+
+Value* Ops::constant_division(BinaryOp op, ir::Type t, Value* a, std::int64_t d,
+                              bool non_negative) {
+  const bool floors = op == BinaryOp::kFloorDiv || op == BinaryOp::kFloorMod;
+  const bool divides = op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv;
+  const bool sgn = is_signed_int(t.dtype) && !(non_negative && d > 0);
+  llvm::Constant* divisor = llvm::ConstantInt::get(type(t), static_cast<std::uint64_t>(d), true);
+  if (sgn && d == -1) return divides ? b_.CreateNeg(a) : llvm::Constant::getNullValue(a->getType());
+  if (d > 0 && std::has_single_bit(static_cast<std::uint64_t>(d)) && (floors || !sgn)) {
+    const auto shift = static_cast<std::uint64_t>(std::countr_zero(static_cast<std::uint64_t>(d)));
+    if (!divides)
+      return b_.CreateAnd(a, llvm::ConstantInt::get(type(t), static_cast<std::uint64_t>(d - 1)));
+    return sgn ? b_.CreateAShr(a, shift) : b_.CreateLShr(a, shift);
+  }
+  if (!sgn) return divides ? b_.CreateUDiv(a, divisor) : b_.CreateURem(a, divisor);
+  if (floors) return floor_fix(op, a, divisor, b_.CreateSDiv(a, divisor));
+  return divides ? b_.CreateSDiv(a, divisor) : b_.CreateSRem(a, divisor);
+}
+
+Value* Ops::int_division(BinaryOp op, ir::Type t, Value* a, Value* b, bool non_negative) {
+  if (const auto d = constant_int(b)) {
+    if (*d == 0) return llvm::Constant::getNullValue(a->getType());
+    return constant_division(op, t, a, *d, non_negative);
+  }
+  const bool divides = op == BinaryOp::kDiv || op == BinaryOp::kFloorDiv;
+  const bool sgn = is_signed_int(t.dtype);
+  llvm::Constant* zero = llvm::Constant::getNullValue(a->getType());
+  llvm::Constant* one = llvm::ConstantInt::get(a->getType(), 1);
+  Value* by_zero = b_.CreateICmpEQ(b, zero);
+  Value* traps = by_zero;
+  if (sgn) {  // INT_MIN / -1 wraps to INT_MIN, which is INT_MIN / 1
+    const unsigned bits = a->getType()->getScalarSizeInBits();
+    llvm::Constant* lowest =
+        llvm::ConstantInt::get(a->getType(), llvm::APInt::getSignedMinValue(bits));
+    Value* overflows =
+        b_.CreateAnd(b_.CreateICmpEQ(b, llvm::Constant::getAllOnesValue(a->getType())),
+                     b_.CreateICmpEQ(a, lowest));
+    traps = b_.CreateOr(by_zero, overflows);
+  }
+  Value* divisor = b_.CreateSelect(traps, one, b);
+  Value* r = nullptr;
+  if (!sgn) {
+    r = divides ? b_.CreateUDiv(a, divisor) : b_.CreateURem(a, divisor);
+  } else if (op == BinaryOp::kFloorDiv || op == BinaryOp::kFloorMod) {
+    r = floor_fix(op, a, divisor, b_.CreateSDiv(a, divisor));
+  } else {
+    r = divides ? b_.CreateSDiv(a, divisor) : b_.CreateSRem(a, divisor);
+  }
+  return b_.CreateSelect(by_zero, zero, r);
+}
+
+Value* Ops::cast(ir::Type from, DType to, Value* v) {
+  const ir::Type result = from.with_dtype(to);
+  if (from.dtype == to) return v;
+  if (from.dtype == DType::kF16 || from.dtype == DType::kBF16) {
+    return cast(from.with_dtype(DType::kF32), to, widen(from, v));
+  }
+  if (to == DType::kF16 || to == DType::kBF16) return narrow(result, cast(from, DType::kF32, v));
+  llvm::Type* type_to = type(result);
+  llvm::Constant* zero = llvm::Constant::getNullValue(v->getType());
+  if (is_float(from.dtype)) {
+    if (to == DType::kBool) return b_.CreateFCmpUNE(v, zero);
+    if (is_float(to)) return b_.CreateFPCast(v, type_to);
+    if (from.lanes > 1 && size_bytes(to) <= 2) return saturate(b_, to, v);
+    const auto id = is_signed_int(to) ? llvm::Intrinsic::fptosi_sat : llvm::Intrinsic::fptoui_sat;
+    return b_.CreateIntrinsic(id, {type_to, v->getType()}, {v});
+  }
+  if (to == DType::kBool) return b_.CreateICmpNE(v, zero);
+  if (is_float(to))
+    return is_signed_int(from.dtype) ? b_.CreateSIToFP(v, type_to) : b_.CreateUIToFP(v, type_to);
+  return b_.CreateIntCast(v, type_to, is_signed_int(from.dtype));
+}
+
+}  // namespace tessera::codegen

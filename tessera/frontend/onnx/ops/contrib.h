@@ -1,0 +1,14 @@
+// The operators of domain com.microsoft are spread over two files.
+#pragma once
+
+#include <vector>
+
+#include "tessera/frontend/onnx/ops/op.h"
+
+namespace tessera::onnx {
+
+inline constexpr const char* kMicrosoft = "com.microsoft";
+
+std::vector<OnnxOp> quantized_contrib_rows();
+
+}  // namespace tessera::onnx

@@ -1,0 +1,65 @@
+#include "tessera/machine/target/match.h"
+
+#include <fmt/format.h>
+
+#include "tessera/machine/target/fast_math.h"
+
+namespace tessera::target {
+namespace {
+
+struct Ability {
+  const char *word, *name;
+  bool Target::*has;
+};
+constexpr Ability kAbilities[] = {{"fma", "fused multiply-add", &Target::has_fma},
+                                  {"f16", "f16 arithmetic", &Target::has_f16},
+                                  {"bf16_dot", "bf16 dot products", &Target::has_bf16_dot},
+                                  {"bf16_mma", "bf16 matrix products", &Target::has_bf16_mma},
+                                  {"i8_dot", "int8 dot products", &Target::has_i8_dot},
+                                  {"i8_mma", "int8 matrix products", &Target::has_i8_mma}};
+
+}  // namespace
+
+std::string mismatch(const Target& made_for, const Target& wanted) {
+  if (made_for.kind != wanted.kind || made_for.arch != wanted.arch) {
+    return fmt::format("made for {}, wanted for {}", made_for.triple, wanted.triple);
+  }
+  if (made_for.vector_bytes != wanted.vector_bytes ||
+      made_for.vector_registers != wanted.vector_registers) {
+    return fmt::format("made for {} registers of {} bytes, wanted for {} of {}",
+                       made_for.vector_registers, made_for.vector_bytes, wanted.vector_registers,
+                       wanted.vector_bytes);
+  }
+  for (const auto& [word, name, has] : kAbilities) {
+    if (made_for.*has == wanted.*has) continue;
+    return made_for.*has ? fmt::format("made with {}, which {} lacks", name, wanted.name)
+                         : fmt::format("made without {}, which {} has", name, wanted.name);
+  }
+  if (products_of(made_for) == Products::kTf32 && products_of(wanted) == Products::kExact)
+    return "made with products in tf32, wanted without (fast math)";
+  if (wanted.is_gpu() && made_for.gpu.capability > wanted.gpu.capability) {
+    return fmt::format("made for {}, wanted for the older {}", made_for.cpu, wanted.cpu);
+  }
+  return "";
+}
+
+std::string machine_kind(const Target& t) {
+  std::string out = fmt::format("{}:{}x{}:", t.triple.substr(0, t.triple.find('-')),
+                                t.vector_registers, t.vector_bytes);
+  for (const auto& [word, name, has] : kAbilities) {
+    if (t.*has) out += (out.back() == ':' ? "" : "+") + std::string(word);
+  }
+  if (products_of(t) == Products::kTf32) out += "+tf32";
+  if (t.is_gpu()) out += ":" + t.cpu;
+  return out;
+}
+
+bool same_machine(const Target& a, const Target& b) {
+  Target same = b;
+  same.name = a.name;
+  same.cores = a.cores;
+  same.threads = a.threads;
+  return to_text(a) == to_text(same);
+}
+
+}  // namespace tessera::target

@@ -1,0 +1,191 @@
+#include "tessera/machine/target/target.h"
+
+#include <charconv>
+#include <map>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "tessera/machine/target/features.h"
+#include "tessera/machine/target/machine_table.h"
+#include "tessera/support/nearest_name.h"
+
+namespace tessera::target {
+
+std::vector<std::string> target_names() {
+  std::vector<std::string> names = {"host"};
+  for (const Machine& m : machines()) names.emplace_back(m.name);
+  for (const GpuMachine& m : gpu_machines()) names.emplace_back(m.name);
+  for (const Alias& a : aliases()) names.emplace_back(a.name);
+  return names;
+}
+
+// The threads of GPUs are decisions of their schedules.
+Target code_target(Target machine, int threads) {
+  if (!machine.is_gpu()) machine.threads = threads == machine.cores ? 0 : threads;
+  return machine;
+}
+
+Result<Target> find_target(std::string_view name) {
+  if (name == "host") return host();
+  std::string_view machine = name;
+  for (const Alias& a : aliases()) {
+    if (a.name == name) machine = a.machine;
+  }
+  for (const Machine& m : machines()) {
+    if (m.name == machine) return make_target(m);
+  }
+  for (const GpuMachine& m : gpu_machines()) {
+    if (m.name == machine) return make_target(m);
+  }
+  const std::vector<std::string> names = target_names();
+  return make_error(ErrorCode::kInvalidArgument, "no target '{}'{} Targets: {}", name.substr(0, 64),
+                    suggest_name(name, names, "."), fmt::join(names, ", "));
+}
+
+// A core of Neoverse V1 does 83 Gflop/s beside 26 GB/s. Cores with wider vectors read no faster.
+double flops_per_byte(const Target& t) {
+  if (t.is_gpu() && t.gpu.bandwidth_gb_s > 0)
+    return 2e-3 * t.cores * t.gpu.core_lanes * t.gpu.clock_mhz / t.gpu.bandwidth_gb_s;
+  return 0.2 * t.vector_bytes;
+}
+
+std::string default_triple(Arch arch) {
+  return arch == Arch::kAArch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu";
+}
+
+const char* to_text(Kind kind) {
+  switch (kind) {
+    case Kind::kCpu:
+      return "cpu";
+    case Kind::kCuda:
+      return "cuda";
+    case Kind::kOpenCl:
+      return "opencl";
+  }
+  return "";
+}
+
+namespace {
+
+// The words of a GPU's limits, in the order of its line. The capability follows from the cpu.
+struct GpuWord {
+  std::string_view key;
+  int GpuLimits::*number = nullptr;
+  std::int64_t GpuLimits::*bytes = nullptr;
+};
+constexpr GpuWord kGpuWords[] = {{"warp", &GpuLimits::warp},
+                                 {"block", &GpuLimits::block_threads},
+                                 {"core_threads", &GpuLimits::core_threads},
+                                 {"core_blocks", &GpuLimits::core_blocks},
+                                 {"registers", &GpuLimits::core_registers},
+                                 {"shared", nullptr, &GpuLimits::block_shared_bytes},
+                                 {"core_shared", nullptr, &GpuLimits::core_shared_bytes},
+                                 {"lanes", &GpuLimits::core_lanes},
+                                 {"mhz", &GpuLimits::clock_mhz},
+                                 {"gb_s", &GpuLimits::bandwidth_gb_s}};
+
+}  // namespace
+
+std::string to_text(const Target& t) {
+  std::string text =
+      fmt::format("{} triple={} cpu={} features={} vector={}x{} cores={} l1={} l2={} l3={} line={}",
+                  t.name, t.triple, t.cpu, t.features, t.vector_registers, t.vector_bytes, t.cores,
+                  t.l1_bytes, t.l2_bytes, t.l3_bytes, t.line_bytes);
+  if (t.threads > 0) text += fmt::format(" threads={}", t.threads);
+  if (!t.is_gpu()) return text;
+  for (const GpuWord& w : kGpuWords) {
+    text += fmt::format(" {}={}", w.key, w.number ? t.gpu.*w.number : t.gpu.*w.bytes);
+  }
+  return text;
+}
+
+namespace {
+
+// The "key=value" words of a target's line.
+class Fields {
+ public:
+  explicit Fields(std::string_view words) {
+    while (!words.empty()) {
+      const std::size_t end = std::min(words.find(' '), words.size());
+      const std::string_view word = words.substr(0, end);
+      const std::size_t sign = word.find('=');
+      if (sign != std::string_view::npos) values_[word.substr(0, sign)] = word.substr(sign + 1);
+      words.remove_prefix(std::min(end + 1, words.size()));
+    }
+  }
+
+  Result<std::string> text(std::string_view key) const {
+    const auto at = values_.find(key);
+    if (at == values_.end()) {
+      return make_error(ErrorCode::kInvalidArgument, "target: no {}=", key);
+    }
+    return std::string(at->second);
+  }
+
+  bool has(std::string_view key) const { return values_.contains(key); }
+
+  template <class Int>
+  Result<void> number(std::string_view key, std::int64_t least, Int* out) const {
+    TESSERA_TRY(const std::string digits, text(key));
+    return parse(key, digits, least, out);
+  }
+
+  template <class Int>
+  static Result<void> parse(std::string_view key, std::string_view digits, std::int64_t least,
+                            Int* out) {
+    const char* end = digits.data() + digits.size();
+    const auto parsed = std::from_chars(digits.data(), end, *out);
+    if (parsed.ec != std::errc() || parsed.ptr != end || *out < least) {
+      return make_error(ErrorCode::kInvalidArgument, "target: {}='{}' is not a size", key,
+                        digits.substr(0, 32));
+    }
+    return {};
+  }
+
+ private:
+  std::map<std::string_view, std::string_view> values_;
+};
+
+}  // namespace
+
+Result<Target> target_from_text(std::string_view line) {
+  Target t;
+  const std::size_t name_end = std::min(line.find(' '), line.size());
+  t.name = std::string(line.substr(0, name_end));
+  const Fields fields(line.substr(name_end));
+  TESSERA_TRY(t.triple, fields.text("triple"));
+  if (t.triple.starts_with("aarch64")) {
+    t.arch = Arch::kAArch64;
+  } else if (t.triple.starts_with("x86_64")) {
+    t.arch = Arch::kX86_64;
+  } else if (t.triple.starts_with("nvptx64") || t.triple.starts_with("spir64")) {
+    t.kind = t.triple.starts_with("nvptx64") ? Kind::kCuda : Kind::kOpenCl;
+    t.arch = Arch::kNone;
+  } else {
+    return make_error(ErrorCode::kUnsupported, "target: architecture of '{}'",
+                      t.triple.substr(0, 64));
+  }
+  TESSERA_TRY(t.cpu, fields.text("cpu"));
+  TESSERA_TRY(t.features, fields.text("features"));
+  derive_from_features(t);
+  TESSERA_TRY(const std::string vector, fields.text("vector"));
+  const std::size_t cross = std::min(vector.find('x'), vector.size());
+  TESSERA_DO(Fields::parse("vector", vector.substr(0, cross), 1, &t.vector_registers));
+  TESSERA_DO(Fields::parse("vector", vector.substr(std::min(cross + 1, vector.size())), 1,
+                           &t.vector_bytes));
+  TESSERA_DO(fields.number("cores", 1, &t.cores));
+  TESSERA_DO(fields.number("l1", 0, &t.l1_bytes));
+  TESSERA_DO(fields.number("l2", 0, &t.l2_bytes));
+  TESSERA_DO(fields.number("l3", 0, &t.l3_bytes));
+  TESSERA_DO(fields.number("line", 1, &t.line_bytes));
+  if (fields.has("threads")) TESSERA_DO(fields.number("threads", 1, &t.threads));
+  if (!t.is_gpu()) return t;
+  for (const GpuWord& w : kGpuWords) {
+    TESSERA_DO(w.number ? fields.number(w.key, 0, &(t.gpu.*w.number))
+                        : fields.number(w.key, 0, &(t.gpu.*w.bytes)));
+  }
+  return t;
+}
+
+}  // namespace tessera::target

@@ -1,0 +1,52 @@
+// State -> loops: places every stage, infers the region each attached stage must compute, and puts
+// reductions into accumulators.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tessera/lang/ir/stmt.h"
+#include "tessera/scheduling/schedule/state.h"
+#include "tessera/support/result.h"
+
+namespace tessera::lower {
+
+// How a loop runs ahead with its copies to shared memory.
+struct Pipeline {
+  std::int64_t places = 0;  // iterations whose copies have room
+  bool pieces = false;      // products end with their iteration, whose sums are added afterwards
+};
+
+// What later passes must know of a loop; keyed by the identity of its variable. The LoopNest keeps
+// the variables alive, also those of loops that a pass removed, so that no new variable takes their
+// place.
+struct LoopAttrs {
+  std::set<const ir::ExprNode*> peel;  // full parts and the rest become separate loops
+  std::map<const ir::ExprNode*, std::int64_t>
+      auto_unroll;  // unroll below while the product of extents allows
+  std::map<const ir::ExprNode*, std::string>
+      tensorize;  // intrinsic that replaces this loop and those inside
+  std::map<const ir::ExprNode*, Pipeline> pipeline;  // of what the loop copies to shared memory
+  std::map<const ir::ExprNode*, std::string>
+      launches;  // stage that runs as a launch, by its outermost loop
+};
+
+// Who runs the loops: the threads of a CPU's pool, or blocks of threads of a GPU.
+enum class Machine { kCpu, kGpu };
+
+struct LoopNest {
+  ir::Func func;
+  LoopAttrs attrs;
+  std::vector<schedule::Layout> param_layouts;  // per parameter; empty: as declared
+};
+
+// Needs: a State whose inlined stages are gone (schedule::inline_stages). Leaves: multi-dimensional
+// buffers, all loop kinds. kIllegalSchedule when a consumer of an attached stage runs outside the
+// loop it is attached to. On a GPU every stage at the root becomes a launch (bind_threads), and
+// kIllegalSchedule also says what is wrong with the bindings (check_threads).
+Result<LoopNest> build_loop_nest(const schedule::State& state, Machine machine = Machine::kCpu);
+
+}  // namespace tessera::lower

@@ -1,0 +1,161 @@
+// import_file of json_lines.h.
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <set>
+
+#include "tessera/support/hash.h"
+#include "tessera/trials/record/ansor_log.h"
+#include "tessera/trials/record/autotvm_log.h"
+#include "tessera/trials/record/json_lines.h"
+
+namespace tessera::record {
+namespace {
+
+constexpr std::size_t kBatch = 4096;  // records of one transaction
+constexpr const char* kImported = "imported";
+
+// Of the bytes of the file: what was imported once is known again under any name.
+Result<std::string> digest_of(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string buffer(1 << 16, '\0');
+  std::uint64_t digest = 0;
+  while (file.read(buffer.data(), static_cast<std::streamsize>(buffer.size())) ||
+         file.gcount() > 0) {
+    digest = hash_bytes(std::string_view(buffer).substr(0, static_cast<std::size_t>(file.gcount())),
+                        digest);
+  }
+  if (!file.eof()) return make_error(ErrorCode::kIo, "{}: cannot be read", path);
+  return to_hex(digest);
+}
+
+class Importer {
+ public:
+  Importer(Database& database, const std::string& path,
+           const std::function<void(std::int64_t)>& progress)
+      : database_(database), path_(path), progress_(progress) {}
+
+  Result<Imported> run() {
+    std::error_code error;
+    if (!std::filesystem::exists(path_, error)) {
+      return make_error(ErrorCode::kUnavailable, "{}: there is no such file", path_);
+    }
+    if (std::filesystem::is_directory(path_, error)) {
+      return make_error(ErrorCode::kIo, "{}: is a folder", path_);
+    }
+    TESSERA_TRY(earlier_, database_.sessions());
+    // What came before a bad line stays, as what came before a kill does.
+    const Result<void> read =
+        visit_lines(path_, [&](std::string_view line, std::int64_t) { return add_line(line); });
+    TESSERA_DO(flush());
+    if (!read.ok()) return read.error();
+    if (lines_ == 0) return make_error(ErrorCode::kInvalidArgument, "{}: has no records", path_);
+    if (done_.format != LogFormat::kTessera) {
+      TESSERA_DO(database_.end_session(sessions_.at(kForeign).id, kImported));
+    }
+    return done_;
+  }
+
+ private:
+  // A session of the file, here: the first `skip` of its records are already stored.
+  struct Place {
+    std::int64_t id = 0, skip = 0;
+  };
+  static constexpr std::int64_t kForeign = -1;  // a foreign log is one session
+
+  Result<void> add_session(std::int64_t id_in_file, const SessionRow& session);
+  Result<void> begin_foreign();
+  Result<void> add_line(std::string_view line);
+  Result<void> add_row(const Row& row);
+  Result<void> add_record(Record record);
+  Result<void> flush();
+
+  Database& database_;
+  const std::string& path_;
+  const std::function<void(std::int64_t)>& progress_;
+  std::vector<SessionRow> earlier_;
+  std::map<std::int64_t, Place> sessions_;  // by id in the file
+  std::int64_t lines_ = 0;
+  std::set<std::string> tasks_;
+  std::vector<Record> batch_;
+  Imported done_;
+};
+
+bool same_session(const SessionRow& a, const SessionRow& b) {
+  return a.model == b.model && a.target == b.target && a.options == b.options &&
+         a.version == b.version && a.threads == b.threads && a.seed == b.seed &&
+         a.started == b.started;
+}
+
+Result<void> Importer::add_session(std::int64_t id_in_file, const SessionRow& session) {
+  for (const SessionRow& known : earlier_) {
+    if (!same_session(known, session)) continue;
+    sessions_[id_in_file] = {.id = known.id, .skip = known.records};
+    return {};
+  }
+  TESSERA_TRY(sessions_[id_in_file].id, database_.begin_session(session));
+  return {};
+}
+
+Result<void> Importer::begin_foreign() {
+  TESSERA_TRY(const std::string digest, digest_of(path_));
+  SessionRow session{.model = std::filesystem::path(path_).filename().string(),
+                     .options = "import " + digest,
+                     .version = to_text(done_.format)};
+  session.state = kImported;
+  return add_session(kForeign, session);
+}
+
+Result<void> Importer::add_line(std::string_view line) {
+  if (lines_++ == 0) {
+    TESSERA_TRY(done_.format, detect_format(line));
+    if (done_.format != LogFormat::kTessera) TESSERA_DO(begin_foreign());
+  }
+  if (done_.format == LogFormat::kTessera) {
+    TESSERA_TRY(const Row row, row_from_json_line(line));
+    return add_row(row);
+  }
+  const bool ansor = done_.format == LogFormat::kAnsor;
+  TESSERA_TRY(Record record, ansor ? parse_ansor_line(line) : parse_autotvm_line(line));
+  record.session = kForeign;
+  return add_record(std::move(record));
+}
+
+Result<void> Importer::add_row(const Row& row) {
+  if (const auto* task = std::get_if<TaskRow>(&row)) return database_.add_tasks({*task});
+  if (const auto* session = std::get_if<SessionRow>(&row)) {
+    return add_session(session->id, *session);
+  }
+  return add_record(std::get<Record>(row));
+}
+
+Result<void> Importer::add_record(Record record) {
+  done_.tasks += tasks_.insert(record.task).second ? 1 : 0;
+  Place& place = sessions_[record.session];  // a session that the file does not tell of is none
+  if (place.skip > 0) {
+    --place.skip;
+    ++done_.skipped;
+    return {};
+  }
+  record.session = place.id;
+  ++done_.records;
+  done_.good += record.outcome == "ok" ? 1 : 0;
+  batch_.push_back(std::move(record));
+  return batch_.size() < kBatch ? Result<void>() : flush();
+}
+
+Result<void> Importer::flush() {
+  if (!batch_.empty()) TESSERA_DO(database_.append(batch_));
+  batch_.clear();
+  if (progress_) progress_(done_.records);
+  return {};
+}
+
+}  // namespace
+
+Result<Imported> import_file(Database& database, const std::string& path,
+                             const std::function<void(std::int64_t)>& progress) {
+  return Importer(database, path, progress).run();
+}
+
+}  // namespace tessera::record

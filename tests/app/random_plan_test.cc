@@ -1,0 +1,105 @@
+// Any legal plan of a network computes what the network does, and is the same when it is replayed.
+#include <cctype>
+
+#include <gtest/gtest.h>
+
+#include "tessera/app/bench/bench_model.h"
+#include "tessera/app/compile/load_graph.h"
+#include "tessera/frontend/plan/pointwise.h"
+#include "tessera/support/rng.h"
+
+namespace tessera::app {
+namespace {
+
+plan::Decider random_decider(std::uint64_t seed) {
+  return plan::Decider({}, [rng = Rng(seed)](const plan::Point& p) mutable {
+    return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
+  });
+}
+
+class RandomPlan : public ::testing::TestWithParam<const char*> {
+ protected:
+  static constexpr std::uint64_t kPlans = 3;
+};
+
+TEST_P(RandomPlan, ComputesWhatTheInterpreterDoes) {
+  LoadOptions load;
+  load.optimize = false;
+  const auto imported = load_graph(std::string("zoo:") + GetParam(), load);
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  std::vector<std::string> names;
+  std::vector<graph::TensorType> types;
+  for (const graph::ValueId id : imported->inputs) {
+    names.push_back(imported->value(id).name);
+    types.push_back(imported->type(id));
+  }
+  const std::vector<HostTensor> inputs = random_model_inputs(names, types, 3);
+  const auto want = graph::evaluate(*imported, inputs);
+  ASSERT_TRUE(want.ok()) << want.error().message;
+  runtime::ThreadPool pool({.threads = 2});
+  for (std::uint64_t seed = 1; seed <= kPlans; ++seed) {
+    const auto drawn = task::apply_plan(*imported, load.passes, {}, random_decider(seed));
+    ASSERT_TRUE(drawn.ok()) << drawn.error().message;
+    ASSERT_FALSE(drawn->decided.empty());
+    plan::Decisions decisions;
+    for (const plan::Decided& d : drawn->decided) decisions[d.point.key] = d.text();
+    SCOPED_TRACE(plan::to_text(decisions));
+    const auto again = task::apply_plan(*imported, load.passes, {}, plan::Decider(decisions));
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    EXPECT_EQ(graph::to_text(again->graph), graph::to_text(drawn->graph));
+    ASSERT_EQ(again->tasks.tasks.size(), drawn->tasks.tasks.size());
+    for (std::size_t t = 0; t < again->tasks.tasks.size(); ++t) {
+      EXPECT_EQ(again->tasks.tasks[t].key, drawn->tasks.tasks[t].key);
+    }
+    const auto model = exec::compile_model(drawn->graph, drawn->tasks, target::host());
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    const auto got = exec::run_model(*model, pool, inputs);
+    ASSERT_TRUE(got.ok()) << got.error().message;
+    EXPECT_LE(worst_output(drawn->graph, *got, *want), 1);
+  }
+}
+
+// Every 1x1 convolution behind a depthwise one is computed in its kernel.
+TEST(ChainedPlan, ComputesWhatTheInterpreterDoes) {
+  LoadOptions load;
+  load.optimize = false;
+  for (const char* network :
+       {"mobilenet_v2@size=40,classes=10", "shufflenet_v2_x1_0@batch=2,size=40",
+        "mnasnet1_0@size=33,classes=10"}) {
+    SCOPED_TRACE(network);
+    const auto imported = load_graph(std::string("zoo:") + network, load);
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    const auto rules = task::apply_plan(*imported, load.passes, {}, plan::Decider());
+    const auto chained = task::apply_plan(
+        *imported, load.passes, {}, plan::Decider(plan::Decisions{{"pointwise", plan::kChained}}));
+    ASSERT_TRUE(rules.ok() && chained.ok());
+    EXPECT_LT(chained->tasks.calls.size() + 8, rules->tasks.calls.size());
+    const auto model = exec::compile_model(chained->graph, chained->tasks, target::host());
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    const std::vector<HostTensor> inputs =
+        random_model_inputs(model->input_names, model->input_types, 3);
+    const auto want = graph::evaluate(*imported, inputs);
+    ASSERT_TRUE(want.ok()) << want.error().message;
+    for (const int threads : {1, 2}) {
+      runtime::ThreadPool pool({.threads = threads});
+      const auto got = exec::run_model(*model, pool, inputs);
+      ASSERT_TRUE(got.ok()) << got.error().message;
+      EXPECT_LE(worst_output(chained->graph, *got, *want), 1);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Networks, RandomPlan,
+    ::testing::Values("bert_mini@layers=1,vocab=64,seq=9,hidden=48,heads=4,ffn=80", "lenet",
+                      "dcgan@size=16", "googlenet@size=32,classes=10",
+                      "mobilenet_v3_small@size=40,classes=10", "resnet18@size=32,classes=10",
+                      "shufflenet@size=40,classes=10", "squeezenet1_1@size=40,classes=10"),
+    [](const auto& test) {
+      std::string name;
+      for (const char* c = test.param; *c; ++c) name += std::isalnum(*c) != 0 ? *c : '_';
+      return name;
+    });
+
+}  // namespace
+}  // namespace tessera::app
