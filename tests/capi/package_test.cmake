@@ -13,7 +13,7 @@ endfunction()
 
 if(FROM STREQUAL install)
   # Only the library and the compiler that it loads: the rest of the tree need not be built.
-  foreach(folder capi codegen)
+  foreach(folder app/capi backend/codegen)
     run(${CMAKE_COMMAND} -DCMAKE_INSTALL_CONFIG_NAME=${CONFIG} -DCMAKE_INSTALL_PREFIX=${WORK}/prefix
         -P ${BUILD}/tessera/${folder}/cmake_install.cmake)
   endforeach()

@@ -1,4 +1,5 @@
 // The design pages and the READMEs of folders name files and symbols that exist.
+#include <algorithm>
 #include <cctype>
 #include <filesystem>
 #include <fstream>
@@ -78,9 +79,26 @@ bool is_file(const std::string& text) {
   return std::regex_match(text, file);
 }
 
+// The groups of tessera/, and the libraries in them.
+std::vector<fs::path> folders() {
+  std::vector<fs::path> out;
+  for (const fs::directory_entry& group : fs::directory_iterator(root() / "tessera")) {
+    if (!group.is_directory()) continue;
+    out.push_back(group.path());
+    for (const fs::directory_entry& library : fs::directory_iterator(group)) {
+      if (library.is_directory()) out.push_back(library.path());
+    }
+  }
+  return out;
+}
+
+// By its whole path, or beginning with its library.
 bool file_exists(const std::string& text) {
   if (text.find('/') == std::string::npos) return tree().files.contains(text);
-  return fs::exists(root() / text) || fs::exists(root() / "tessera" / text);
+  if (fs::exists(root() / text)) return true;
+  const std::vector<fs::path> all = folders();
+  return std::any_of(all.begin(), all.end(),
+                     [&](const fs::path& f) { return fs::exists(f.parent_path() / text); });
 }
 
 // "space::Walk", "kSteps", "DagBuilder", "make_operation": the words that code must have.
@@ -132,16 +150,15 @@ TEST(DesignPages, NameSymbolsThatExist) {
 TEST(FolderReadmes, NameWhatExists) {
   static const std::regex bare("[a-z][a-z0-9]*(_[a-z0-9]+)*");
   int named = 0;
-  for (const fs::directory_entry& folder : fs::directory_iterator(root() / "tessera")) {
-    const fs::path readme = folder.path() / "README.md";
+  for (const fs::path& folder : folders()) {
+    const fs::path readme = folder / "README.md";
     if (!fs::exists(readme)) continue;
     for (const std::string& text : inline_code(read(readme))) {
       if (is_file(text)) {
-        EXPECT_TRUE(fs::exists(folder.path() / text) || file_exists(text))
-            << readme << " names " << text;
+        EXPECT_TRUE(fs::exists(folder / text) || file_exists(text)) << readme << " names " << text;
       } else if (std::regex_match(text, bare)) {
         EXPECT_TRUE(tree().files.contains(text + ".h") || tree().files.contains(text + ".cc") ||
-                    tree().files.contains(text + ".c") || fs::exists(root() / "tessera" / text) ||
+                    tree().files.contains(text + ".c") || file_exists("tessera/" + text) ||
                     tree().words.contains(text))
             << readme << " names " << text;
       } else {

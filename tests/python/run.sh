@@ -30,7 +30,7 @@ case ${1-} in
     [ -f "$include/Python.h" ] || skip "no $include/Python.h (package python3-dev)"
     build=$(realpath "$2")
     cp -r python/tessera "$work/tessera"
-    ${CC:-cc} -O2 -Wall -Wextra -Werror -shared -fPIC -I"$include" -Itessera/capi/include -I. python/native.c \
+    ${CC:-cc} -O2 -Wall -Wextra -Werror -shared -fPIC -I"$include" -Itessera/app/capi/include -I. python/native.c \
       "$build/lib/libtessera.so" -Wl,-rpath,"$build/lib" -o "$work/tessera/_native.abi3.so"
     export PYTHONPATH=$work TESSERA_PROGRAM=$build/bin/tessera
     ;;
