@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/app/bench/bench_model.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 
 namespace tessera::app {
 namespace {
@@ -28,8 +29,8 @@ struct Ran {
 };
 
 Result<Ran> run(const Built& built) {
-  runtime::ThreadPool pool({.threads = 1});
-  exec::ModelRunner runner(built.model, pool);
+  runtime::CpuDevice device({.threads = 1});
+  exec::ModelRunner runner(built.model, device);
   const std::vector<HostTensor> inputs = random_model_inputs(built.graph, 1);
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
   TESSERA_DO(runner.run());

@@ -72,8 +72,8 @@ void expect_same(Graph graph, bool optimize) {
   const auto model = exec::compile_model(graph, target::host());
   ASSERT_TRUE(model.ok()) << model.error().message;
   for (const int threads : {1, 2}) {
-    runtime::ThreadPool pool({.threads = threads});
-    const auto got = exec::run_model(*model, pool, inputs);
+    runtime::CpuDevice device({.threads = threads});
+    const auto got = exec::run_model(*model, device, inputs);
     ASSERT_TRUE(got.ok()) << got.error().message;
     ASSERT_EQ(got->size(), want->size());
     EXPECT_LE(worst_output(graph, *got, *want), 1);
@@ -241,8 +241,9 @@ INSTANTIATE_TEST_SUITE_P(Gpu, ModelOnGpu,
 // A device of this process with so many bytes.
 class SmallDevice final : public runtime::Device {
  public:
-  SmallDevice(runtime::ThreadPool& pool, std::size_t bytes) : device_(pool), left_(bytes) {}
+  explicit SmallDevice(std::size_t bytes) : left_(bytes) {}
   const target::Target& target() const override { return device_.target(); }
+  runtime::DeviceFeatures features() const override { return device_.features(); }
   Result<void*> allocate(std::size_t bytes) override {
     if (bytes > left_) return make_error(ErrorCode::kRunFailed, "no memory for {} bytes", bytes);
     left_ -= bytes;
@@ -278,16 +279,15 @@ class SmallDevice final : public runtime::Device {
   }
 
  private:
-  runtime::CpuDevice device_;
+  runtime::CpuDevice device_{runtime::PoolOptions{.threads = 1}};
   std::size_t left_;
 };
 
 TEST(Model, ADeviceWithTooLittleMemoryIsAnError) {
   const Graph g = residual_network();
-  runtime::ThreadPool pool({.threads = 1});
   exec::ModelOptions options;
   for (const std::size_t bytes : {std::size_t{100}, std::size_t{4000}, std::size_t{1} << 20}) {
-    SmallDevice device(pool, bytes);
+    SmallDevice device(bytes);
     options.device = &device;
     const auto model = exec::compile_model(g, target::host(), options);
     ASSERT_TRUE(model.ok()) << model.error().message;
@@ -306,12 +306,11 @@ TEST(Model, CodeForAnotherMachineIsRefused) {
   ASSERT_FALSE(nowhere.ok());
   EXPECT_EQ(nowhere.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(nowhere.error().message, "code for h200 does not run on this machine");
-  runtime::ThreadPool pool({.threads = 1});
-  runtime::CpuDevice device(pool);
+  runtime::CpuDevice device({.threads = 1});
   exec::ModelOptions options;
   options.device = &device;
   EXPECT_EQ(exec::compile_model(g, h200, options).error().message,
-            "code for h200 does not run on host");
+            "code for h200 does not run on this machine");
 }
 
 TEST(Model, AWrongInputIsNamed) {
@@ -319,11 +318,11 @@ TEST(Model, AWrongInputIsNamed) {
   const Graph g = n.b.finish({n.add("exp", {n.input({2, 3})})}, {"y"});
   const auto model = exec::compile_model(g, target::host());
   ASSERT_TRUE(model.ok());
-  runtime::ThreadPool pool({.threads = 1});
-  const auto got = exec::run_model(*model, pool, {HostTensor(DType::kF32, {3, 2})});
+  runtime::CpuDevice device({.threads = 1});
+  const auto got = exec::run_model(*model, device, {HostTensor(DType::kF32, {3, 2})});
   ASSERT_FALSE(got.ok());
   EXPECT_EQ(got.error().message, "input x0 must be f32[2,3], not f32[3,2]");
-  EXPECT_FALSE(exec::run_model(*model, pool, {}).ok());
+  EXPECT_FALSE(exec::run_model(*model, device, {}).ok());
 }
 
 TEST(Model, TheMemoryOfARunStaysNearTheLargestLiveSet) {
@@ -350,8 +349,8 @@ TEST(Eager, DataDependentModelsRunNodeByNode) {
   HostTensor x(DType::kF32, {2, 3});
   x.set_float(1, 2);
   x.set_float(5, -1);
-  runtime::ThreadPool pool({.threads = 1});
-  NodeEvaluator evaluator(target::host(), pool);
+  runtime::CpuDevice device({.threads = 1});
+  NodeEvaluator evaluator(target::host(), device);
   const auto out = run_eager(m, {{"x", x}}, evaluator);
   ASSERT_TRUE(out.ok()) << out.error().message;
   ASSERT_EQ((*out)[0].shape(), (Shape{2, 2}));
@@ -362,8 +361,8 @@ TEST(Eager, DataDependentModelsRunNodeByNode) {
 }
 
 TEST(Eager, AMissingInputIsAnError) {
-  runtime::ThreadPool pool({.threads = 1});
-  NodeEvaluator evaluator(target::host(), pool);
+  runtime::CpuDevice device({.threads = 1});
+  NodeEvaluator evaluator(target::host(), device);
   EXPECT_FALSE(run_eager(nonzero_model(), {}, evaluator).ok());
 }
 

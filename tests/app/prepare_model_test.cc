@@ -12,6 +12,7 @@
 #include "tessera/app/bench/bench_model.h"
 #include "tessera/backend/exec/model_runner.h"
 #include "tessera/frontend/zoo/zoo.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/files.h"
 #include "tessera/support/temporary_folder.h"
@@ -50,8 +51,9 @@ class PrepareModel : public ::testing::Test {
   static bool was_found(const exec::PreparedModel& model) { return model.entry != nullptr; }
   std::vector<float> outputs(const exec::PreparedModel& prepared) const {
     const exec::CompiledModel& m = prepared.model;
-    runtime::ThreadPool pool({.threads = 1});
-    const auto got = exec::run_model(m, pool, random_model_inputs(m.input_names, m.input_types, 5));
+    runtime::CpuDevice device({.threads = 1});
+    const auto got =
+        exec::run_model(m, device, random_model_inputs(m.input_names, m.input_types, 5));
     EXPECT_TRUE(got.ok());
     std::vector<float> values;
     for (const HostTensor& t : *got) {

@@ -6,6 +6,7 @@
 #include "tessera/app/bench/bench_model.h"
 #include "tessera/app/compile/load_graph.h"
 #include "tessera/frontend/plan/pointwise.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::app {
@@ -36,7 +37,7 @@ TEST_P(RandomPlan, ComputesWhatTheInterpreterDoes) {
   const std::vector<HostTensor> inputs = random_model_inputs(names, types, 3);
   const auto want = graph::evaluate(*imported, inputs);
   ASSERT_TRUE(want.ok()) << want.error().message;
-  runtime::ThreadPool pool({.threads = 2});
+  runtime::CpuDevice device({.threads = 2});
   for (std::uint64_t seed = 1; seed <= kPlans; ++seed) {
     const auto drawn = task::apply_plan(*imported, load.passes, {}, random_decider(seed));
     ASSERT_TRUE(drawn.ok()) << drawn.error().message;
@@ -53,7 +54,7 @@ TEST_P(RandomPlan, ComputesWhatTheInterpreterDoes) {
     }
     const auto model = exec::compile_model(drawn->graph, drawn->tasks, target::host());
     ASSERT_TRUE(model.ok()) << model.error().message;
-    const auto got = exec::run_model(*model, pool, inputs);
+    const auto got = exec::run_model(*model, device, inputs);
     ASSERT_TRUE(got.ok()) << got.error().message;
     EXPECT_LE(worst_output(drawn->graph, *got, *want), 1);
   }
@@ -81,8 +82,8 @@ TEST(ChainedPlan, ComputesWhatTheInterpreterDoes) {
     const auto want = graph::evaluate(*imported, inputs);
     ASSERT_TRUE(want.ok()) << want.error().message;
     for (const int threads : {1, 2}) {
-      runtime::ThreadPool pool({.threads = threads});
-      const auto got = exec::run_model(*model, pool, inputs);
+      runtime::CpuDevice device({.threads = threads});
+      const auto got = exec::run_model(*model, device, inputs);
       ASSERT_TRUE(got.ok()) << got.error().message;
       EXPECT_LE(worst_output(chained->graph, *got, *want), 1);
     }

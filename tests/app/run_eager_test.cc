@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tests/onnx/node_model.h"
 
 namespace tessera::app {
@@ -31,10 +32,10 @@ onnx::Model resize_model(const std::string& mode, const Shape& image) {
 class RunEager : public ::testing::TestWithParam<double> {
  protected:
   Result<std::vector<HostTensor>> run(const onnx::Model& model, const HostTensor& x) {
-    NodeEvaluator evaluator(target::host(), pool_, GetParam());
+    NodeEvaluator evaluator(target::host(), device_, GetParam());
     return run_eager(model, {{"x", x}}, evaluator);
   }
-  runtime::ThreadPool pool_{{.threads = 1}};
+  runtime::CpuDevice device_{{.threads = 1}};
 };
 
 // Half pixels: 0.75 and 0.25 of the two neighbours, the border repeated.

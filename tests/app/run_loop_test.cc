@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/app/compile/run_split.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tests/onnx/model_builder.h"
 #include "tests/testing/testing.h"
 
@@ -31,18 +32,18 @@ HostTensor random_floats(const Shape& shape, std::uint64_t seed) {
 
 Result<SplitRun> run_in_parts(const onnx::Model& model, const Values& in,
                               const onnx::ImportOptions& import = {}) {
-  runtime::ThreadPool pool({.threads = 1});
-  NodeEvaluator evaluator(target::host(), pool);
+  runtime::CpuDevice device({.threads = 1});
+  NodeEvaluator evaluator(target::host(), device);
   LoadOptions load;
   load.import = import;
   load.import.unrolled_nodes = kUnrolledNodes;
-  return run_split(model, in, evaluator, pool, load, {});
+  return run_split(model, in, evaluator, device, load, {});
 }
 
 // Runs it with bodies that are compiled, and node by node.
 SplitRun expect_like_eager(const onnx::Model& model, const Values& in) {
-  runtime::ThreadPool pool({.threads = 1});
-  NodeEvaluator evaluator(target::host(), pool);
+  runtime::CpuDevice device({.threads = 1});
+  NodeEvaluator evaluator(target::host(), device);
   LoadOptions load;
   load.import.unrolled_nodes = kUnrolledNodes;
   EXPECT_EQ(load_graph(model, load).error().code, ErrorCode::kDataDependent);

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tests/onnx/model_builder.h"
 #include "tests/testing/testing.h"
 
@@ -54,12 +55,12 @@ std::map<std::string, HostTensor> image() { return {{"x", random_floats({1, 64, 
 
 // Runs it in parts and compares with the same node by node.
 SplitRun expect_like_eager(const onnx::Model& model, const std::map<std::string, HostTensor>& in) {
-  runtime::ThreadPool pool({.threads = 1});
-  NodeEvaluator evaluator(target::host(), pool);
+  runtime::CpuDevice device({.threads = 1});
+  NodeEvaluator evaluator(target::host(), device);
   EXPECT_EQ(load_graph(model, {}).error().code, ErrorCode::kDataDependent);
   const auto want = run_eager(model, in, evaluator);
   EXPECT_TRUE(want.ok()) << want.error().message;
-  auto got = run_split(model, in, evaluator, pool, {}, {});
+  auto got = run_split(model, in, evaluator, device, {}, {});
   EXPECT_TRUE(got.ok()) << got.error().message;
   if (!got.ok() || !want.ok()) return {};
   EXPECT_EQ(got->outputs.size(), want->size());
@@ -212,10 +213,10 @@ TEST(RunSplit, WhatIsNotSupportedIsRefused) {
   onnx::Model model = make_model(make_graph(
       {value_info("x", DType::kF32, {4})},
       {make_node("NonZero", {"x"}, {"n"}), make_node("Mystery", {"x"}, {"y"})}, {"n", "y"}));
-  runtime::ThreadPool pool({.threads = 1});
-  NodeEvaluator evaluator(target::host(), pool);
+  runtime::CpuDevice device({.threads = 1});
+  NodeEvaluator evaluator(target::host(), device);
   const auto refused =
-      run_split(model, {{"x", float_tensor({4}, {0, 1, 0, 2})}}, evaluator, pool, {}, {});
+      run_split(model, {{"x", float_tensor({4}, {0, 1, 0, 2})}}, evaluator, device, {}, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
 }

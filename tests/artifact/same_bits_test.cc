@@ -9,6 +9,7 @@
 #include "tessera/backend/artifact/compile_artifact.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/backend/exec/model_runner.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tests/artifact/artifact_fixture.h"
 
 namespace tessera::artifact {
@@ -51,8 +52,8 @@ TEST_P(SameBits, AsTheModelInThisProcess) {
   ASSERT_TRUE(prepared.ok()) << prepared.error().message;
 
   const std::vector<HostTensor> inputs = app::random_model_inputs(decided->graph, 1);
-  runtime::ThreadPool pool({.threads = threads});
-  const auto want = exec::run_model(prepared->model, pool, inputs);
+  runtime::CpuDevice device({.threads = threads});
+  const auto want = exec::run_model(prepared->model, device, inputs);
   ASSERT_TRUE(want.ok()) << want.error().message;
   const auto got = (*artifact)->run(inputs);
   ASSERT_TRUE(got.ok()) << got.error().message;

@@ -5,6 +5,7 @@
 
 #include "tessera/backend/exec/model_runner.h"
 #include "tessera/frontend/graph/builder.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::exec {
@@ -89,12 +90,12 @@ TEST(IndexChecks, SayNodeAndIndex) {
 }
 
 TEST(IndexChecks, ARunIsRefused) {
-  runtime::ThreadPool pool({.threads = 1});
+  runtime::CpuDevice device({.threads = 1});
   for (const DType dtype : {DType::kI64, DType::kI32}) {
     const graph::Graph graph = embedding(dtype);
     const auto model = compile_model(graph, target::host());
     ASSERT_TRUE(model.ok()) << model.error().message;
-    ModelRunner runner(*model, pool);
+    ModelRunner runner(*model, device);
     const HostTensor good = integers(dtype, {2, 3}, {0, 6, -7, -1, 3, 5});
     ASSERT_TRUE(runner.set_input(0, good).ok());
     ASSERT_TRUE(runner.run().ok());

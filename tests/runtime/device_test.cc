@@ -100,7 +100,17 @@ TEST(Devices, AnAbsentOneSaysWhy) {
     EXPECT_EQ(target.error().message,
               std::string("target ") + target::to_text(kind) + ": " + device.error().message);
   }
-  EXPECT_FALSE(open_device(target::Kind::kCpu).ok());
+}
+
+TEST(Devices, ACpuIsThisProcessWithAPoolOfItsOwn) {
+  const auto device = open_device(target::Kind::kCpu, {.threads = 2});
+  ASSERT_TRUE(device.ok());
+  EXPECT_EQ((*device)->target().code_threads(), 2);
+  EXPECT_TRUE((*device)->features().in_process);
+  EXPECT_FALSE((*device)->features().plans);
+  expect_fills(**device);
+  const DeviceSession outer(**device), inner(**device);
+  EXPECT_TRUE((*device)->synchronise().ok());
 }
 
 TEST(ResolveTarget, KnowsTheTableToo) {

@@ -8,6 +8,7 @@
 #include "tessera/app/compile/load_graph.h"
 #include "tessera/app/compile/run_split.h"
 #include "tessera/backend/exec/model_runner.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/support/rng.h"
 #include "tests/testing/testing.h"
 
@@ -28,9 +29,9 @@ class Wild : public ::testing::TestWithParam<WildModel> {};
 
 TEST_P(Wild, NodeByNode) {
   const WildModel& m = GetParam();
-  runtime::ThreadPool pool({.threads = 1});
+  runtime::CpuDevice device({.threads = 1});
   for (const double compile_from : {app::kWorthCompiling, 0.0}) {
-    app::NodeEvaluator evaluator(target::host(), pool, compile_from);
+    app::NodeEvaluator evaluator(target::host(), device, compile_from);
     expect_outputs(m, app::run_eager(m.model, m.inputs, evaluator),
                    compile_from > 0 ? "interpreted nodes" : "compiled nodes");
   }
@@ -51,8 +52,8 @@ void expect_compiled(const WildModel& m, const std::map<std::string, HostTensor>
   expect_outputs(m, graph::evaluate(*graph, inputs), "interpreter");
   const auto compiled = exec::compile_model(*graph, target::host());
   ASSERT_TRUE(compiled.ok()) << compiled.error().message;
-  runtime::ThreadPool pool({.threads = 2});
-  expect_outputs(m, exec::run_model(*compiled, pool, inputs), optimize ? "passes" : "no passes");
+  runtime::CpuDevice device({.threads = 2});
+  expect_outputs(m, exec::run_model(*compiled, device, inputs), optimize ? "passes" : "no passes");
 }
 
 // As one program. Models that follow from data say so, and compile where the input that decides is
@@ -87,7 +88,7 @@ TEST_P(Wild, WithRandomPlans) {
   for (const graph::ValueId id : imported->inputs) {
     inputs.push_back(m.inputs.at(imported->value(id).name));
   }
-  runtime::ThreadPool pool({.threads = 2});
+  runtime::CpuDevice device({.threads = 2});
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     plan::Decider decider({}, [rng = Rng(seed)](const plan::Point& p) mutable {
       return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
@@ -98,16 +99,16 @@ TEST_P(Wild, WithRandomPlans) {
     ASSERT_TRUE(compiled.ok()) << compiled.error().message;
     std::string how;
     for (const plan::Decided& d : drawn->decided) how += d.point.key + " = " + d.text() + "\n";
-    expect_outputs(m, exec::run_model(*compiled, pool, inputs), how);
+    expect_outputs(m, exec::run_model(*compiled, device, inputs), how);
   }
 }
 
 // What is known is compiled, what waits for data runs on the host.
 TEST_P(Wild, InParts) {
   const WildModel& m = GetParam();
-  runtime::ThreadPool pool({.threads = 1});
-  app::NodeEvaluator evaluator(target::host(), pool);
-  auto ran = app::run_split(m.model, m.inputs, evaluator, pool, {}, {});
+  runtime::CpuDevice device({.threads = 1});
+  app::NodeEvaluator evaluator(target::host(), device);
+  auto ran = app::run_split(m.model, m.inputs, evaluator, device, {}, {});
   ASSERT_TRUE(ran.ok()) << ran.error().message;
   EXPECT_EQ(ran->host_nodes == 0, m.follows_from.empty());
   expect_outputs(m, std::move(ran->outputs), "in parts");

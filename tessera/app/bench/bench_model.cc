@@ -11,6 +11,7 @@
 #include "tessera/app/bench/peer_process.h"
 #include "tessera/frontend/graph/roundings.h"
 #include "tessera/frontend/onnx/input_types.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/machine/target/fast_math.h"
@@ -45,14 +46,14 @@ class ModelFile {
 Result<std::vector<HostTensor>> cpu_outputs(const onnx::Model& model, LoadOptions load,
                                             const exec::ModelOptions& building,
                                             const std::vector<HostTensor>& inputs) {
-  runtime::ThreadPool pool({.threads = target::default_threads()});
-  const target::Target target = target::code_target(target::host(), pool.threads());
+  runtime::CpuDevice cores({.threads = target::default_threads()});
+  const target::Target& target = cores.target();
   load.passes = passes_for(target);
   TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
   exec::ModelOptions build;
   build.cache = building.cache;
   TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, build));
-  return exec::run_model(compiled, pool, inputs);
+  return exec::run_model(compiled, cores, inputs);
 }
 
 // The same model with nothing rewritten, fused or reordered.
@@ -60,13 +61,13 @@ Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model,
                                               const target::Target& target, LoadOptions load,
                                               exec::ModelOptions plain,
                                               const std::vector<HostTensor>& inputs,
-                                              runtime::ThreadPool& pool) {
+                                              runtime::Device& device) {
   load.optimize = false;
   TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
   plain.partition.fuse = false;
   plain.schedule = nullptr;
   TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, plain));
-  return exec::run_model(compiled, pool, inputs);
+  return exec::run_model(compiled, device, inputs);
 }
 
 constexpr int kProfileRuns = 9;
@@ -244,17 +245,8 @@ struct Beside {
   std::unique_ptr<exec::ModelRunner> runner;
 };
 
-void add_to(runtime::InterleavedTimer* timer, bool device, exec::ModelRunner& runner) {
-  if (device) {
-    timer->add(on_device_clock([&runner](int runs) { return runner.time(runs); }));
-  } else {
-    timer->add([&runner] { (void)runner.run(); });
-  }
-}
-
 Result<std::vector<std::unique_ptr<Beside>>> start_beside(const Computed& ours,
-                                                          runtime::Device* device,
-                                                          runtime::ThreadPool& pool,
+                                                          runtime::Device& device,
                                                           runtime::InterleavedTimer* timer,
                                                           BenchResult* bench) {
   std::vector<std::unique_ptr<Beside>> out;
@@ -265,12 +257,11 @@ Result<std::vector<std::unique_ptr<Beside>>> start_beside(const Computed& ours,
     TESSERA_TRY(const graph::Graph graph, load_graph(ours.model, load));
     exec::ModelOptions building = other.model;
     building.partition.follow(load.passes.rules);
-    building.device = device;
+    building.device = &device;
     TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, building.partition));
     b->keys = keys_of(tasks.tasks);
     TESSERA_TRY(b->compiled, exec::compile_model(graph, ours.target, building));
-    b->runner = device != nullptr ? std::make_unique<exec::ModelRunner>(b->compiled, *device)
-                                  : std::make_unique<exec::ModelRunner>(b->compiled, pool);
+    b->runner = std::make_unique<exec::ModelRunner>(b->compiled, device);
     for (std::size_t i = 0; i < ours.inputs.size(); ++i)
       TESSERA_DO(b->runner->set_input(i, ours.inputs[i]));
     TESSERA_DO(b->runner->run());
@@ -282,20 +273,19 @@ Result<std::vector<std::unique_ptr<Beside>>> start_beside(const Computed& ours,
         worst_output(ours.graph, ours.outputs, theirs, target::products_of(ours.target));
     peer.verified = peer.max_error <= 1;
     bench->peers.push_back(peer);
-    add_to(timer, device != nullptr, *b->runner);
+    add_runs(timer, device, *b->runner);
     out.push_back(std::move(b));
   }
   return out;
 }
 
 // By code of ours that is made in another way.
-Result<void> verify_alone(const Computed& ours, runtime::ThreadPool& pool,
-                          ModelBenchResult* result) {
+Result<void> verify_alone(const Computed& ours, runtime::Device& device, ModelBenchResult* result) {
   BenchResult& bench = result->bench;
   TESSERA_TRY(const std::vector<HostTensor> plain,
               outputs_otherwise(ours.model, ours.target, ours.options.load, ours.options.model,
-                                ours.inputs, &pool));
-  result->verified_by = ours.target.is_gpu() ? "this machine's cores" : "every node alone";
+                                ours.inputs, device));
+  result->verified_by = device.features().in_process ? "every node alone" : "this machine's cores";
   bench.max_error = worst_output(ours.graph, ours.outputs, plain, target::products_of(ours.target));
   bench.verified = bench.max_error <= 1;
   bench.compared = bench.verified || !agree_but_for_no_numbers(ours.graph, ours.outputs, plain);
@@ -327,9 +317,9 @@ Result<std::vector<HostTensor>> outputs_otherwise(const onnx::Model& model,
                                                   const LoadOptions& load,
                                                   const exec::ModelOptions& building,
                                                   const std::vector<HostTensor>& inputs,
-                                                  runtime::ThreadPool* pool) {
-  return target.is_gpu() ? cpu_outputs(model, load, building, inputs)
-                         : plain_outputs(model, target, load, building, inputs, *pool);
+                                                  runtime::Device& device) {
+  return device.features().in_process ? plain_outputs(model, target, load, building, inputs, device)
+                                      : cpu_outputs(model, load, building, inputs);
 }
 
 double ModelBenchResult::kernels_us() const {
@@ -340,15 +330,12 @@ double ModelBenchResult::kernels_us() const {
 
 Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& machine,
                                      const ModelBenchOptions& options) {
-  const target::Target target =
-      machine.is_gpu() ? machine : target::code_target(machine, options.threads);
-  std::unique_ptr<runtime::Device> device;  // or this process
+  const target::Target target = target::code_target(machine, options.threads);
+  TESSERA_TRY(const std::unique_ptr<runtime::Device> device,
+              runtime::open_device(target.kind, {.threads = options.threads}));
   exec::ModelOptions building = options.model;
   building.partition.follow(options.load.passes.rules);
-  if (target.is_gpu()) {
-    TESSERA_TRY(device, runtime::open_device(target.kind));
-    building.device = device.get();
-  }
+  building.device = device.get();
   ModelBenchResult result;
   BenchResult& bench = result.bench;
   bench.name = spec;
@@ -365,10 +352,8 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   Computed ours{model, graph, compiled, target, options, false, {}, {}};
   const std::vector<bool> quantised = quantised_outputs(graph);
   ours.quantised = std::find(quantised.begin(), quantised.end(), true) != quantised.end();
-  runtime::ThreadPool pool({.threads = options.threads});
   TESSERA_TRY(ours.inputs, chosen_inputs(graph, compiled, options));
-  exec::ModelRunner runner =
-      device ? exec::ModelRunner(compiled, *device) : exec::ModelRunner(compiled, pool);
+  exec::ModelRunner runner(compiled, *device);
   for (std::size_t i = 0; i < ours.inputs.size(); ++i)
     TESSERA_DO(runner.set_input(i, ours.inputs[i]));
   TESSERA_DO(runner.run());
@@ -378,14 +363,14 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   }
 
   runtime::InterleavedTimer timer(options.timing);
-  add_to(&timer, device != nullptr, runner);
+  add_runs(&timer, *device, runner);
   ModelFile file;
   TESSERA_TRY(const std::vector<std::unique_ptr<PeerProcess>> peers,
               start_peers(ours, &file, &timer, &result));
   TESSERA_TRY(const std::vector<std::unique_ptr<Beside>> beside,
-              start_beside(ours, device.get(), pool, &timer, &bench));
+              start_beside(ours, *device, &timer, &bench));
   // A peer that disagrees may itself be wrong.
-  if (!bench.verified) TESSERA_DO(verify_alone(ours, pool, &result));
+  if (!bench.verified) TESSERA_DO(verify_alone(ours, *device, &result));
   TESSERA_DO(verify_kernels(ours, building.partition, runner, &result));
   warm_up(options.warmup_s, [&] { (void)runner.run(); });
   if (options.profile) {

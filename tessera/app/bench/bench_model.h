@@ -58,13 +58,13 @@ struct ModelBenchResult {
 };
 
 // What a model computes by code of ours that is made in another way: for a GPU by the cores of this
-// machine, else by every node alone (in `pool`), with nothing rewritten, fused or reordered.
+// machine, else by every node alone, with nothing rewritten, fused or reordered. `device` runs it.
 Result<std::vector<HostTensor>> outputs_otherwise(const onnx::Model& model,
                                                   const target::Target& target,
                                                   const LoadOptions& load,
                                                   const exec::ModelOptions& building,
                                                   const std::vector<HostTensor>& inputs,
-                                                  runtime::ThreadPool* pool);
+                                                  runtime::Device& device);
 
 Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& target,
                                      const ModelBenchOptions& options);

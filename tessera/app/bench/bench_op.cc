@@ -9,7 +9,6 @@
 #include "tessera/lang/te/ops/columns.h"
 #include "tessera/lang/te/ops/float_parts.h"
 #include "tessera/lang/te/ops/winograd.h"
-#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/fast_math.h"
 #include "tessera/scheduling/space/default_schedule.h"
@@ -116,12 +115,6 @@ Result<std::string> choose_schedule(const te::Dag& dag, const target::Target& ta
   return schedule::to_text(steps);
 }
 
-Result<std::unique_ptr<runtime::Device>> open_for(const target::Target& target,
-                                                  runtime::ThreadPool& pool) {
-  if (target.is_gpu()) return runtime::open_device(target.kind);
-  return std::unique_ptr<runtime::Device>(std::make_unique<runtime::CpuDevice>(pool));
-}
-
 // Runs it once. What the outputs should be, for the peers.
 Result<std::vector<kernel::Reference>> verify(kernel::OpRunner& runner, const Prepared& data,
                                               const target::Target& target, BenchResult* result) {
@@ -174,16 +167,15 @@ std::vector<std::unique_ptr<PeerProcess>> start_peers(
 
 Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machine,
                              const BenchOptions& options) {
-  const target::Target target =
-      machine.is_gpu() ? machine : target::code_target(machine, options.threads);
+  const target::Target target = target::code_target(machine, options.threads);
   BenchResult result;
   result.name = te::to_text(spec);
   result.threads = options.threads;
   TESSERA_TRY(const te::Dag dag, te::make_dag(spec));
   TESSERA_TRY(const std::string schedule, choose_schedule(dag, target, options));
   // Not pinned: the peers would inherit the one core of this thread.
-  runtime::ThreadPool pool({.threads = options.threads});
-  TESSERA_TRY(const std::unique_ptr<runtime::Device> device, open_for(target, pool));
+  TESSERA_TRY(const std::unique_ptr<runtime::Device> device,
+              runtime::open_device(target.kind, {.threads = options.threads}));
   Result<kernel::CompiledOp> compiled =
       kernel::compile_op(dag, schedule, target, {.device = device.get()});
   if (!compiled.ok()) return compiled.error().with_context("schedule");
@@ -195,11 +187,7 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
   TESSERA_TRY(const Prepared data, prepare(spec));
   TESSERA_TRY(const std::vector<kernel::Reference> wanted, verify(runner, data, target, &result));
   runtime::InterleavedTimer timer(options.timing);
-  if (target.is_gpu()) {
-    timer.add(on_device_clock([&](int calls) { return runner.time(calls); }));
-  } else {
-    timer.add([&] { (void)runner.run(); });
-  }
+  add_runs(&timer, *device, runner);
   const std::vector<std::unique_ptr<PeerProcess>> peers =
       start_peers(spec, target.is_gpu(), options, data, wanted[0], timer, &result);
   warm_up(options.warmup_s, [&] { (void)runner.run(); });

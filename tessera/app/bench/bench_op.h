@@ -70,6 +70,17 @@ void set_times(const std::vector<runtime::Samples>& samples, double flops, doubl
 // Samples by a device's own clock: `time` gives the seconds of so many calls.
 runtime::Sampler on_device_clock(std::function<Result<double>(int calls)> time);
 
+// Runs of a kernel or a model: by the clock of the device, or, in this process, by that of the
+// timer, which sees when threads wait for a core.
+template <class Runner>
+void add_runs(runtime::InterleavedTimer* timer, const runtime::Device& device, Runner& runner) {
+  if (device.features().in_process) {
+    timer->add([&runner] { (void)runner.run(); });
+  } else {
+    timer->add(on_device_clock([&runner](int runs) { return runner.time(runs); }));
+  }
+}
+
 Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& target,
                              const BenchOptions& options);
 

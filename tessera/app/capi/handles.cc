@@ -1,6 +1,7 @@
 #include "tessera/app/capi/handles.h"
 
 #include "tessera/app/capi/dl_tensor.h"
+#include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/cpus.h"
 
 namespace tessera::capi {
@@ -43,8 +44,8 @@ Result<std::unique_ptr<SessionState>> make_session(std::shared_ptr<const ModelSt
   const int made_for = model->threads > 0 ? model->threads : target::default_threads();
   const int wanted = threads > 0 ? threads : made_for;
   if (model->prepared) {
-    session->pool = std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = wanted});
-    session->runner = std::make_unique<exec::ModelRunner>(model->prepared->model, *session->pool);
+    TESSERA_TRY(session->device, runtime::open_device(model->kind, {.threads = wanted}));
+    session->runner = std::make_unique<exec::ModelRunner>(model->prepared->model, *session->device);
   } else if (model->gpu) {
     TESSERA_TRY(session->loaded, artifact::DeviceModel::open(
                                      model->gpu, {.device = model->device, .queue = model->queue}));

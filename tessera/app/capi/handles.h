@@ -41,7 +41,7 @@ struct ModelState {
 struct SessionState {
   std::shared_ptr<const ModelState> model;
   // One or the other, as the model is.
-  std::unique_ptr<runtime::ThreadPool> pool;
+  std::unique_ptr<runtime::Device> device;
   std::unique_ptr<exec::ModelRunner> runner;
   std::unique_ptr<artifact::LoadedArtifact> loaded;
 

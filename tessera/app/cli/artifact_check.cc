@@ -4,7 +4,7 @@
 
 #include "tessera/app/bench/bench_model.h"
 #include "tessera/backend/artifact/load_artifact.h"
-#include "tessera/machine/runtime/thread_pool.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/target/match.h"
 
 namespace tessera::cli {
@@ -23,12 +23,13 @@ Result<ArtifactCheck> compared(const std::string& folder, const graph::Graph& gr
                                const exec::ModelOptions& options) {
   if (target.is_gpu() || !target::runs_on_host(target))
     return make_error(ErrorCode::kUnavailable, "its target is not this machine");
-  runtime::ThreadPool pool({.threads = target.code_threads()});
-  TESSERA_TRY(const auto loaded, artifact::load_artifact(folder, {.threads = pool.threads()}));
+  runtime::CpuDevice device({.threads = target.code_threads()});
+  const int threads = device.target().code_threads();
+  TESSERA_TRY(const auto loaded, artifact::load_artifact(folder, {.threads = threads}));
   const std::vector<HostTensor> inputs = app::random_model_inputs(graph, 1);
   TESSERA_TRY(const std::vector<HostTensor> got, loaded->run(inputs));
   TESSERA_TRY(const exec::CompiledModel model, exec::compile_model(graph, tasks, target, options));
-  TESSERA_TRY(const std::vector<HostTensor> want, exec::run_model(model, pool, inputs));
+  TESSERA_TRY(const std::vector<HostTensor> want, exec::run_model(model, device, inputs));
   ArtifactCheck out;
   out.same_bits = same_bits(got, want);
   out.max_error = out.same_bits ? 0 : app::worst_output(graph, got, want);

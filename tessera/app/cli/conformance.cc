@@ -13,6 +13,7 @@
 #include "tessera/backend/exec/model_runner.h"
 #include "tessera/frontend/graph/passes/passes.h"
 #include "tessera/frontend/onnx/backend_case.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/parallel.h"
 
@@ -73,16 +74,16 @@ Result<std::vector<HostTensor>> run_compiled(const graph::Graph& imported,
   options.build_threads = 1;
   TESSERA_TRY(const exec::CompiledModel model, exec::compile_model(graph, target::host(), options));
   *ran = most(*ran, model);
-  runtime::ThreadPool pool({.threads = 1});
-  return exec::run_model(model, pool, inputs);
+  runtime::CpuDevice device({.threads = 1});
+  return exec::run_model(model, device, inputs);
 }
 
 Case run_case(const std::string& folder, const ConformanceArgs& args) {
   Case c{folder, {}};
-  runtime::ThreadPool pool({.threads = 1});
+  runtime::CpuDevice device({.threads = 1});
   const bool nodes = args.mode == "nodes", interpret = args.mode == "interpret";
   // Forced to run node by node, every node is compiled, however small: that is what is tested.
-  app::NodeEvaluator evaluator(target::host(), pool, nodes ? 0 : app::kWorthCompiling);
+  app::NodeEvaluator evaluator(target::host(), device, nodes ? 0 : app::kWorthCompiling);
   onnx::CaseOptions options;
   options.eager = nodes;
   if (!interpret) options.eager_builder = app::eager_builder(evaluator);

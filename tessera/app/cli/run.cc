@@ -17,6 +17,7 @@
 #include "tessera/app/compile/run_split.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/frontend/onnx/input_types.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/device/devices.h"
 
 namespace tessera::cli {
@@ -67,7 +68,7 @@ Result<std::vector<HostTensor>> arrange_inputs(const RunArgs& args,
 }
 
 Result<Named> run_static(const RunArgs& args, app::ModelSource& source, app::LoadOptions load,
-                         const std::map<std::string, HostTensor>& given, runtime::ThreadPool& pool,
+                         const std::map<std::string, HostTensor>& given, runtime::Device& device,
                          const target::Target& machine,
                          const std::optional<app::PlanSchedules>& plan) {
   load.optimize = !args.no_optimize;
@@ -75,7 +76,7 @@ Result<Named> run_static(const RunArgs& args, app::ModelSource& source, app::Loa
       .load = std::move(load), .build = {}, .plan = plan, .target = {}, .note = {}};
   std::string last;  // said when the work is done
   options.note = [&](const std::string& line) { last = line; };
-  options.target = target::code_target(machine, pool.threads());
+  options.target = target::code_target(machine, device.target().code_threads());
   options.build.progress = build_progress();
   options.build.cache = options.load.cache;
   TESSERA_TRY(const exec::PreparedModel prepared, app::prepare_model(source, options));
@@ -86,7 +87,7 @@ Result<Named> run_static(const RunArgs& args, app::ModelSource& source, app::Loa
   Named out;
   out.plan_digest = model.digest;
   out.names = model.output_names;
-  TESSERA_TRY(out.tensors, exec::run_model(model, pool, inputs));
+  TESSERA_TRY(out.tensors, exec::run_model(model, device, inputs));
   if (!last.empty()) fmt::print(stderr, "tessera: {}\n", last);
   return out;
 }
@@ -125,8 +126,8 @@ Result<Named> run_on_device(const RunArgs& args, const onnx::Model& model, app::
 // Some shapes follow from data, for `reason`.
 Result<Named> run_in_parts(const RunArgs& args, const onnx::Model& model,
                            const app::LoadOptions& load,
-                           const std::map<std::string, HostTensor>& given,
-                           runtime::ThreadPool& pool, const std::optional<app::PlanSchedules>& plan,
+                           const std::map<std::string, HostTensor>& given, runtime::Device& device,
+                           const std::optional<app::PlanSchedules>& plan,
                            const std::string& reason) {
   const onnx::ImportOptions& import = load.import;
   TESSERA_TRY(const onnx::ResolvedInputs declared, onnx::resolve_inputs(model.graph, import));
@@ -148,12 +149,12 @@ Result<Named> run_in_parts(const RunArgs& args, const onnx::Model& model,
   TESSERA_TRY(const std::vector<HostTensor> inputs,
               arrange_inputs(args, given, names, types, app::random_model_inputs(names, types, 1)));
   for (std::size_t i = 0; i < names.size(); ++i) values[names[i]] = inputs[i];
-  app::NodeEvaluator evaluator(target::host(), pool, app::kWorthCompiling, load.cache);
+  app::NodeEvaluator evaluator(target::host(), device, app::kWorthCompiling, load.cache);
   exec::ModelOptions options;
   options.progress = build_progress();
   options.cache = load.cache;
   if (plan.has_value()) plan->apply_to(&options);
-  TESSERA_TRY(app::SplitRun ran, app::run_split(model, values, evaluator, pool, load, options));
+  TESSERA_TRY(app::SplitRun ran, app::run_split(model, values, evaluator, device, load, options));
   fmt::print(stderr, "tessera: {} of {} nodes ran on the host: {}\n", ran.host_nodes,
              ran.model_nodes, reason);
   Named out;
@@ -226,15 +227,16 @@ Result<Named> run_any(const RunArgs& args, std::optional<app::PlanSchedules>* pl
                       out.error().message);
   }
   load.import.unrolled_nodes = app::kUnrolledNodes;
-  runtime::ThreadPool pool({.threads = args.threads});
-  warn_of_threads(args.plan, *plan, pool.threads());
-  Result<Named> out = run_static(args, source, load, given, pool, machine, *plan);
+  runtime::CpuDevice device({.threads = args.threads});
+  warn_of_threads(args.plan, *plan, device.target().code_threads());
+  Result<Named> out = run_static(args, source, load, given, device, machine, *plan);
   if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
   if (plan->has_value()) (*plan)->apply_to(&load);
   load.optimize = !args.no_optimize;
   const std::string reason = out.error().message;
   TESSERA_TRY(const onnx::Model* model, source.model());
-  return run_in_parts(args, *model, load, given, pool, *plan, reason.substr(0, reason.find('\n')));
+  return run_in_parts(args, *model, load, given, device, *plan,
+                      reason.substr(0, reason.find('\n')));
 }
 
 struct Summary {

@@ -18,7 +18,7 @@
 #include "tessera/backend/exec/model_runner.h"
 #include "tessera/frontend/graph/passes/algorithms.h"
 #include "tessera/learn/graphset/npz_file.h"
-#include "tessera/machine/runtime/thread_pool.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
@@ -106,11 +106,11 @@ std::string to_text(const std::vector<Line>& lines) {
 // The plans of one model.
 class ModelPlans {
  public:
-  ModelPlans(const CollectPlansOptions& options, const std::string& model,
-             runtime::ThreadPool& pool, PlanEstimates& estimates)
+  ModelPlans(const CollectPlansOptions& options, const std::string& model, runtime::Device& device,
+             PlanEstimates& estimates)
       : options_(options),
         model_(model),
-        pool_(pool),
+        device_(device),
         estimates_(estimates),
         base_((fs::path(options.folder) / file_name(model)).string()) {}
 
@@ -203,7 +203,7 @@ class ModelPlans {
   Result<void> check_rules() {
     TESSERA_TRY(const onnx::Model model, load_onnx(model_));
     const Result<std::vector<HostTensor>> want = outputs_otherwise(
-        model, options_.target, options_.load, options_.build, inputs_of(rules_), &pool_);
+        model, options_.target, options_.load, options_.build, inputs_of(rules_), device_);
     if (!want) {
       unchecked_ = want.error().message;
       return {};
@@ -291,12 +291,12 @@ class ModelPlans {
     return random_model_inputs(built.graph, kInputSeed);
   }
   Result<std::vector<HostTensor>> outputs_of(const Built& built) const {
-    return exec::run_model(built.model, pool_, inputs_of(built));
+    return exec::run_model(built.model, device_, inputs_of(built));
   }
 
   // Beside the rules' plan, which tells how fast the machine is at the moment.
   Result<void> measure(const Built& built) {
-    exec::ModelRunner rules(rules_.model, pool_), other(built.model, pool_);
+    exec::ModelRunner rules(rules_.model, device_), other(built.model, device_);
     const std::vector<HostTensor> inputs = inputs_of(built);
     TESSERA_TRY(const auto time_rules, timed(rules, inputs));
     TESSERA_TRY(const auto time_other, timed(other, inputs));
@@ -393,7 +393,7 @@ class ModelPlans {
 
   const CollectPlansOptions& options_;
   std::string model_;
-  runtime::ThreadPool& pool_;
+  runtime::Device& device_;
   PlanEstimates& estimates_;
   std::string base_;
   graph::Graph undecided_;
@@ -422,13 +422,13 @@ Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
     if (callbacks.interrupted && callbacks.interrupted()) return "an interrupt";
     return options.budget_s > 0 && seconds_since(start) > options.budget_s ? "budget" : "";
   };
-  runtime::ThreadPool pool({.threads = options.threads});
+  runtime::CpuDevice device({.threads = options.threads});
   TESSERA_TRY(PlanEstimates estimates,
               PlanEstimates::make(options.models_of_kernels, options.target, options.threads));
   CollectPlansResult result;
   for (const std::string& model : options.models) {
     if (!why_stop().empty()) break;
-    ModelPlans plans(options, model, pool, estimates);
+    ModelPlans plans(options, model, device, estimates);
     if (const Result<void> opened = plans.open(); !opened) {
       // Models that cannot be compiled whole, or leave nothing to decide, are no reason to end.
       if (opened.error().code != ErrorCode::kUnsupported &&

@@ -9,6 +9,7 @@
 #include "tessera/frontend/onnx/model_files.h"
 #include "tessera/frontend/plan/rules.h"
 #include "tessera/frontend/zoo/zoo.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/support/model_name.h"
 
 namespace tessera::app {
@@ -18,13 +19,14 @@ namespace {
 class Folding {
  public:
   explicit Folding(const LoadOptions& options)
-      : evaluator_(target::host(), pool_, kWorthCompiling, options.cache), import_(options.import) {
+      : evaluator_(target::host(), device_, kWorthCompiling, options.cache),
+        import_(options.import) {
     if (!import_.builder.evaluate) import_.builder.evaluate = std::ref(evaluator_);
   }
   const onnx::ImportOptions& import() const { return import_; }
 
  private:
-  runtime::ThreadPool pool_{runtime::PoolOptions{.threads = 1}};
+  runtime::CpuDevice device_{runtime::PoolOptions{.threads = 1}};
   NodeEvaluator evaluator_;
   onnx::ImportOptions import_;
 };

@@ -64,8 +64,7 @@ Result<std::vector<HostTensor>> NodeEvaluator::operator()(
                 kernel::compile_op(dag, std::nullopt, target_, {.cache = cache_}));
     slot = std::make_shared<kernel::CompiledOp>(std::move(compiled));
   }
-  runtime::CpuDevice device(pool_);
-  kernel::OpRunner runner(*slot, device);
+  kernel::OpRunner runner(*slot, device_);
   for (std::size_t i = 0; i < given.size(); ++i) TESSERA_DO(runner.set_input(i, *given[i]));
   TESSERA_DO(runner.run());
   std::vector<HostTensor> tensors;

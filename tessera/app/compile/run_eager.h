@@ -9,7 +9,7 @@
 #include "tessera/backend/kernel/compile_op.h"
 #include "tessera/frontend/graph/builder.h"
 #include "tessera/frontend/onnx/import.h"
-#include "tessera/machine/runtime/thread_pool.h"
+#include "tessera/machine/runtime/device/device.h"
 
 namespace tessera::app {
 
@@ -20,17 +20,17 @@ constexpr double kWorthCompiling = 2e6;
 // next node like it.
 class NodeEvaluator {
  public:
-  NodeEvaluator(const target::Target& target, runtime::ThreadPool& pool,
+  NodeEvaluator(const target::Target& target, runtime::Device& device,
                 double compile_from = kWorthCompiling,
                 std::shared_ptr<const kernel::KernelCache> cache = nullptr)
-      : target_(target), pool_(pool), compile_from_(compile_from), cache_(std::move(cache)) {}
+      : target_(target), device_(device), compile_from_(compile_from), cache_(std::move(cache)) {}
 
   Result<std::vector<HostTensor>> operator()(const graph::OpDef& op, const graph::Attrs& attrs,
                                              const std::vector<const HostTensor*>& inputs);
 
  private:
   const target::Target& target_;
-  runtime::ThreadPool& pool_;
+  runtime::Device& device_;
   double compile_from_;
   std::shared_ptr<const kernel::KernelCache> cache_;
   std::map<std::string, std::shared_ptr<kernel::CompiledOp>> compiled_;  // by definition

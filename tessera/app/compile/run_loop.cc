@@ -323,7 +323,7 @@ class Body {
     }
     if (!runner_) {
       TESSERA_TRY(compiled_, exec::compile_model(graph_, tasks_, target::host(), context_.options));
-      runner_.emplace(compiled_, context_.pool);
+      runner_.emplace(compiled_, context_.device);
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner_->set_input(i, inputs[i]));
     TESSERA_DO(runner_->run());

@@ -27,7 +27,7 @@ struct LoopContext {
   const std::map<std::string, HostTensor>& values;  // of the scope, by name
   const std::vector<onnx::Initializer>& constants;  // of the scope
   NodeEvaluator& evaluator;
-  runtime::ThreadPool& pool;
+  runtime::Device& device;
   const LoadOptions& load;
   const exec::ModelOptions& options;
 };

@@ -28,11 +28,11 @@ onnx::ValueInfo info_of(const std::string& name, const HostTensor& tensor) {
 class SplitRunner {
  public:
   SplitRunner(const onnx::Model& model, const Values& inputs, NodeEvaluator& evaluator,
-              runtime::ThreadPool& pool, const LoadOptions& load, const exec::ModelOptions& options)
+              runtime::Device& device, const LoadOptions& load, const exec::ModelOptions& options)
       : whole_(model),
         values_(inputs),
         evaluator_(evaluator),
-        pool_(pool),
+        device_(device),
         load_(load),
         options_(options) {
     import_.builder = load.import.builder;
@@ -154,15 +154,16 @@ class SplitRunner {
     TESSERA_TRY(const exec::CompiledModel compiled,
                 exec::compile_model(graph, tasks, target::host(), options_));
     out_.compiled_kernels += static_cast<std::int64_t>(compiled.kernels.size());
-    return exec::run_model(compiled, pool_, inputs);
+    return exec::run_model(compiled, device_, inputs);
   }
 
   // Runs the loops among the nodes that are ready, whose bodies are compiled, and takes them away.
   Result<void> run_loops(onnx::SplitModel& split) {
     std::vector<onnx::Node> others;
     for (const onnx::Node& node : split.ready) {
-      TESSERA_TRY(std::optional<LoopRun> ran, run_loop(node, {whole_, values_, split.constants,
-                                                              evaluator_, pool_, load_, options_}));
+      TESSERA_TRY(
+          std::optional<LoopRun> ran,
+          run_loop(node, {whole_, values_, split.constants, evaluator_, device_, load_, options_}));
       if (!ran) {
         others.push_back(node);
         continue;
@@ -215,7 +216,7 @@ class SplitRunner {
   const onnx::Model& whole_;
   Values values_;
   NodeEvaluator& evaluator_;
-  runtime::ThreadPool& pool_;
+  runtime::Device& device_;
   const LoadOptions& load_;
   const exec::ModelOptions& options_;
   onnx::ImportOptions import_;  // without inputs: these are per part
@@ -225,9 +226,9 @@ class SplitRunner {
 }  // namespace
 
 Result<SplitRun> run_split(const onnx::Model& model, const Values& inputs, NodeEvaluator& evaluator,
-                           runtime::ThreadPool& pool, const LoadOptions& load,
+                           runtime::Device& device, const LoadOptions& load,
                            const exec::ModelOptions& options) {
-  return SplitRunner(model, inputs, evaluator, pool, load, options).run();
+  return SplitRunner(model, inputs, evaluator, device, load, options).run();
 }
 
 }  // namespace tessera::app

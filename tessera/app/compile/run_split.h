@@ -23,7 +23,7 @@ struct SplitRun {
 // Inputs by name; each must be given.
 Result<SplitRun> run_split(const onnx::Model& model,
                            const std::map<std::string, HostTensor>& inputs,
-                           NodeEvaluator& evaluator, runtime::ThreadPool& pool,
+                           NodeEvaluator& evaluator, runtime::Device& device,
                            const LoadOptions& load, const exec::ModelOptions& options);
 
 }  // namespace tessera::app

@@ -103,12 +103,9 @@ const Finalist* WholeModels::finalist(const std::string& key, const Selection& s
 Result<WholeModels::Built> WholeModels::build(std::size_t subject, const Selection* selection) {
   exec::ModelOptions model = options_.model;
   // Not earlier: what a driver has begun does not survive the fork of a worker.
-  if (options_.target.is_gpu() && !device_) {
-    TESSERA_TRY(device_, runtime::open_device(options_.target.kind));
-  }
-  if (!options_.target.is_gpu() && !pool_) {
-    pool_ = std::make_unique<runtime::ThreadPool>(
-        runtime::PoolOptions{.threads = options_.measure.threads});
+  if (!device_) {
+    TESSERA_TRY(device_,
+                runtime::open_device(options_.target.kind, {.threads = options_.measure.threads}));
   }
   model.device = device_.get();
   if (selection != nullptr) {
@@ -141,14 +138,11 @@ Result<std::shared_ptr<const WholeModels::Built>> WholeModels::selected(
 }
 
 std::unique_ptr<exec::ModelRunner> WholeModels::runner(const Built& built) const {
-  if (device_) return std::make_unique<exec::ModelRunner>(built.model, *device_);
-  return std::make_unique<exec::ModelRunner>(built.model, *pool_);
+  return std::make_unique<exec::ModelRunner>(built.model, *device_);
 }
 
 Result<std::vector<HostTensor>> WholeModels::outputs_of(const Built& built) const {
-  const std::vector<HostTensor> inputs = random_model_inputs(built.graph, kSeed);
-  return device_ ? exec::run_model(built.model, *device_, inputs)
-                 : exec::run_model(built.model, *pool_, inputs);
+  return exec::run_model(built.model, *device_, random_model_inputs(built.graph, kSeed));
 }
 
 // Medians of models that take turns.
@@ -164,13 +158,7 @@ Result<std::vector<runtime::Samples>> WholeModels::time_side_by_side(
     once_s = std::max(once_s, seconds_since(begin));
   }
   runtime::InterleavedTimer timer(short_timing(once_s));
-  for (const auto& r : runners) {
-    if (device_) {
-      timer.add(on_device_clock([&r](int runs) { return r->time(runs); }));
-    } else {
-      timer.add([&r] { (void)r->run(); });
-    }
-  }
+  for (const auto& r : runners) add_runs(&timer, *device_, *r);
   return timer.run();
 }
 
@@ -231,7 +219,7 @@ Result<bool> WholeModels::check_untuned(std::size_t subject, SubjectReport* repo
   const auto otherwise = [&]() -> Result<std::vector<HostTensor>> {
     TESSERA_TRY(const onnx::Model model, load_onnx(s.name));
     return outputs_otherwise(model, options_.target, s.load, options_.model,
-                             random_model_inputs(plain->graph, kSeed), pool_.get());
+                             random_model_inputs(plain->graph, kSeed), *device_);
   };
   const Result<std::vector<HostTensor>> want = otherwise();
   if (!want) {

@@ -90,8 +90,7 @@ class WholeModels {
 
   const TuneOptions& options_;
   TuneSession& session_;
-  std::unique_ptr<runtime::Device> device_;    // of GPUs
-  std::unique_ptr<runtime::ThreadPool> pool_;  // else
+  std::unique_ptr<runtime::Device> device_;  // from the first build on
   const std::vector<std::vector<Finalist>>& finalists_;
   std::map<std::string, std::size_t> task_of_key_;
   std::vector<double> seconds_;                      // of the fastest finalists, 0: none

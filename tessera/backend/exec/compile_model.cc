@@ -384,10 +384,10 @@ Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskG
 Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGraph& tasks,
                                         const target::Target& target, const ModelOptions& options,
                                         std::vector<runtime::Binary>* code) {
-  if (options.device ? target.kind != options.device->target().kind
-                     : !target::runs_on_host(target)) {
+  const bool here = !options.device || options.device->features().in_process;
+  if (here ? !target::runs_on_host(target) : target.kind != options.device->target().kind) {
     return make_error(ErrorCode::kUnsupported, "code for {} does not run on {}", target.name,
-                      options.device ? options.device->target().name : "this machine");
+                      here ? "this machine" : options.device->target().name);
   }
   TESSERA_DO(check_memory(graph));
   CompiledModel model;
@@ -416,7 +416,7 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
   }
   const bool beside = options.device && options.device->features().plans;
   TESSERA_DO(Assembler(graph, tasks, needs, &model, beside).run(options));
-  if (target.is_gpu()) TESSERA_DO(upload_constants(*options.device, &model));
+  if (!here) TESSERA_DO(upload_constants(*options.device, &model));
   model.build_ms = milliseconds_since(start);
   return model;
 }

@@ -56,7 +56,7 @@ struct CompiledModel {
   std::vector<graph::TensorType> input_types, output_types;
   std::vector<std::unique_ptr<runtime::LoadedCode>> kernels;
   std::vector<HostTensor> constants;  // as the kernels read them
-  // The same on a GPU, all in one piece of its memory; empty: in this process.
+  // The same on a device with memory of its own, all in one piece; empty: in this process.
   runtime::DeviceBuffer constant_memory;
   std::vector<void*> device_constants;
   // What constants[i] is: a value of the graph and the order it was packed in (empty: as it was).

@@ -4,17 +4,16 @@
 #include <array>
 #include <cmath>
 #include <cstring>
-#include <optional>
 
 #include "tessera/backend/exec/step_order.h"
 #include "tessera/frontend/graph/op.h"
-#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/support/clock.h"
 
 namespace tessera::exec {
 namespace {
 
-// Of one kernel in its profile on a GPU: a single launch is timed by how fast it can be started.
+// Of one kernel in its profile where launches are queued: a single one is timed by how fast it can
+// be started.
 constexpr int kRepeats = 20;
 
 // Of constants that are worth fetching before the kernel that reads them.
@@ -30,17 +29,6 @@ std::size_t tensor_bytes(const graph::TensorType& type) {
          static_cast<std::size_t>(size_bytes(type.dtype));
 }
 
-// Keeps the workers of this process awake between the parts of a run.
-class Awake {
- public:
-  explicit Awake(runtime::ThreadPool* pool) {
-    if (pool) session_.emplace(*pool);
-  }
-
- private:
-  std::optional<runtime::ThreadPool::Session> session_;
-};
-
 bool is_host(const CompiledModel::Step& step) { return step.kind == task::GroupKind::kHost; }
 
 bool has_branches(const RunningOrder& order) {
@@ -51,16 +39,8 @@ bool has_branches(const RunningOrder& order) {
 
 }  // namespace
 
-ModelRunner::ModelRunner(const CompiledModel& model, runtime::ThreadPool& pool)
-    : model_(model),
-      process_(std::make_unique<runtime::CpuDevice>(pool)),
-      device_(*process_),
-      pool_(&pool) {
-  ready_ = set_up();
-}
-
 ModelRunner::ModelRunner(const CompiledModel& model, runtime::Device& device)
-    : model_(model), device_(device) {
+    : model_(model), device_(device), in_process_(device.features().in_process) {
   ready_ = set_up();
 }
 
@@ -80,8 +60,8 @@ Result<void> ModelRunner::set_up() {
               runtime::DeviceBuffer::make(device_, static_cast<std::size_t>(model_.arena_bytes)));
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const graph::TensorType& type = model_.output_types[i];
-    if (!process_) downloads_.emplace_back(type.dtype, type.shape);
-    results_.push_back(process_ ? outputs_[i].get() : downloads_[i].data());
+    if (!in_process_) downloads_.emplace_back(type.dtype, type.shape);
+    results_.push_back(in_process_ ? outputs_[i].get() : downloads_[i].data());
   }
   TESSERA_TRY(now_, bind());
   return {};
@@ -244,7 +224,7 @@ Result<void> ModelRunner::set_input(std::size_t index, const HostTensor& tensor)
   }
   if (!ready_.ok()) return ready_.error();
   // This process checks what its inputs hold when it runs: callers may fill them in place.
-  if (!process_) TESSERA_DO(check_input(index, tensor.data()));
+  if (!in_process_) TESSERA_DO(check_input(index, tensor.data()));
   return device_.upload(inputs_[index].get(), tensor.data(), tensor.bytes());
 }
 
@@ -294,9 +274,9 @@ Result<void> ModelRunner::run_parts() {
 
 Result<void> ModelRunner::run() {
   if (!ready_.ok()) return ready_.error();
-  for (std::size_t i = 0; process_ && i < inputs_.size(); ++i)
+  for (std::size_t i = 0; in_process_ && i < inputs_.size(); ++i)
     TESSERA_DO(check_input(i, inputs_[i].get()));
-  const Awake awake(pool_);
+  const runtime::DeviceSession session(device_);
   TESSERA_DO(run_parts());
   for (std::size_t i = 0; i < downloads_.size(); ++i) {
     const bool stays = std::any_of(carried_.begin(), carried_.end(),
@@ -329,8 +309,8 @@ Result<double> ModelRunner::time(int runs) {
 
 Result<std::vector<double>> ModelRunner::profile() {
   if (!ready_.ok()) return ready_.error();
-  const Awake awake(pool_);
-  const int repeats = process_ ? 1 : kRepeats;
+  const runtime::DeviceSession session(device_);
+  const int repeats = in_process_ ? 1 : kRepeats;
   std::vector<double> times;
   for (std::size_t i = 0; i < model_.steps.size(); ++i) {
     const CompiledModel::Step& step = model_.steps[i];
@@ -368,7 +348,7 @@ Result<double> ModelRunner::time_step(std::size_t step, int calls) {
   if (is_host(timed)) {
     return make_error(ErrorCode::kInvalidArgument, "{} runs on the host", timed.name);
   }
-  const Awake awake(pool_);
+  const runtime::DeviceSession session(device_);
   return device_.time(*model_.kernels[timed.kernel], now_.memory[step], calls);
 }
 
@@ -379,33 +359,18 @@ HostTensor ModelRunner::output(std::size_t index) const {
   return out;
 }
 
-namespace {
-
-Result<std::vector<HostTensor>> run_once(const CompiledModel& model, ModelRunner& runner,
-                                         const std::vector<HostTensor>& inputs) {
+Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::Device& device,
+                                          const std::vector<HostTensor>& inputs) {
   if (inputs.size() != model.input_types.size()) {
     return make_error(ErrorCode::kInvalidArgument, "{} inputs given, the model has {}",
                       inputs.size(), model.input_types.size());
   }
+  ModelRunner runner(model, device);
   for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
   TESSERA_DO(runner.run());
   std::vector<HostTensor> outputs;
   for (std::size_t i = 0; i < model.output_types.size(); ++i) outputs.push_back(runner.output(i));
   return outputs;
-}
-
-}  // namespace
-
-Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::ThreadPool& pool,
-                                          const std::vector<HostTensor>& inputs) {
-  ModelRunner runner(model, pool);
-  return run_once(model, runner, inputs);
-}
-
-Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::Device& device,
-                                          const std::vector<HostTensor>& inputs) {
-  ModelRunner runner(model, device);
-  return run_once(model, runner, inputs);
 }
 
 }  // namespace tessera::exec

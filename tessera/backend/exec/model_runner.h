@@ -8,7 +8,6 @@
 #include "tessera/backend/exec/compile_model.h"
 #include "tessera/machine/runtime/aligned_buffer.h"
 #include "tessera/machine/runtime/device/fetch_ahead.h"
-#include "tessera/machine/runtime/thread_pool.h"
 
 namespace tessera::exec {
 
@@ -16,9 +15,8 @@ namespace tessera::exec {
 // once, so that a model without any is one recording. One run at a time.
 class ModelRunner {
  public:
-  // In this process. `model` and `pool` must outlive the runner.
-  ModelRunner(const CompiledModel& model, runtime::ThreadPool& pool);
-  // On a GPU, that of ModelOptions.
+  // On the device of ModelOptions; one of this process runs what was compiled for it without any.
+  // Both must outlive the runner.
   ModelRunner(const CompiledModel& model, runtime::Device& device);
 
   // What a run leaves in the output is in the input for the next run, without leaving the device.
@@ -34,7 +32,7 @@ class ModelRunner {
   // What it holds now.
   Result<HostTensor> input(std::size_t index) const;
   // kRunFailed: a host operator refused its data, or the device failed. kInvalidArgument: an input
-  // holds an index that is out of range; on a GPU set_input() says so.
+  // holds an index that is out of range; set_input() says so where memory is not this process's.
   Result<void> run();
   // Seconds of so many runs in a row, inputs and outputs on the device: by the device's clock, or,
   // with host operators, by this machine's.
@@ -45,8 +43,8 @@ class ModelRunner {
   void* input_data(std::size_t index) { return inputs_.at(index).get(); }
   const void* output_data(std::size_t index) const { return results_.at(index); }
 
-  // Microseconds of each step: of one run, or, on a GPU, each step repeated by itself. The outputs
-  // are afterwards those of no run.
+  // Microseconds of each step: of one run, or, where launches are queued, each step repeated by
+  // itself. The outputs are afterwards those of no run.
   Result<std::vector<double>> profile();
   // One step alone, on what those before it left in memory; all of them in a row are a run.
   Result<void> run_step(std::size_t step);
@@ -84,10 +82,9 @@ class ModelRunner {
   Result<void> check_input(std::size_t index, const void* data) const;
 
   const CompiledModel& model_;
-  std::unique_ptr<runtime::Device> process_;  // where there is no other device
   runtime::Device& device_;
-  runtime::ThreadPool* pool_ = nullptr;  // of this process, where it runs the model
-  Result<void> ready_;                   // why there is no memory, or code that cannot be recorded
+  const bool in_process_;  // inputs are filled and outputs read in place
+  Result<void> ready_;     // why there is no memory, or code that cannot be recorded
   std::vector<runtime::DeviceBuffer> inputs_, outputs_;
   runtime::DeviceBuffer arena_;
   std::map<std::pair<std::int64_t, std::int64_t>, void*> places_;  // of the arena: offset, bytes
@@ -98,8 +95,6 @@ class ModelRunner {
 };
 
 // One call: inputs in the model's order.
-Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::ThreadPool& pool,
-                                          const std::vector<HostTensor>& inputs);
 Result<std::vector<HostTensor>> run_model(const CompiledModel& model, runtime::Device& device,
                                           const std::vector<HostTensor>& inputs);
 

@@ -1,6 +1,7 @@
 #include "tessera/learn/infer/compiled_network.h"
 
 #include "tessera/frontend/graph/passes/passes.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 
 namespace tessera::infer {
 
@@ -44,12 +45,12 @@ Result<std::unique_ptr<CompiledNetwork>> CompiledNetwork::make(graph::Graph grap
 
 void CompiledNetwork::reserve(std::size_t runners) {
   while (runners_.size() < runners) {
-    if (device_) {
-      runners_.push_back(std::make_unique<exec::ModelRunner>(model_, *device_));
-      continue;
+    runtime::Device* device = device_;
+    if (!device) {
+      cores_.push_back(std::make_unique<runtime::CpuDevice>(runtime::PoolOptions{.threads = 1}));
+      device = cores_.back().get();
     }
-    pools_.push_back(std::make_unique<runtime::ThreadPool>(runtime::PoolOptions{.threads = 1}));
-    runners_.push_back(std::make_unique<exec::ModelRunner>(model_, *pools_.back()));
+    runners_.push_back(std::make_unique<exec::ModelRunner>(model_, *device));
   }
 }
 

@@ -40,7 +40,7 @@ class CompiledNetwork {
 
   exec::CompiledModel model_;
   runtime::Device* device_;
-  std::vector<std::unique_ptr<runtime::ThreadPool>> pools_;
+  std::vector<std::unique_ptr<runtime::Device>> cores_;  // one a runner where device_ is null
   std::vector<std::unique_ptr<exec::ModelRunner>> runners_;
 };
 

@@ -105,11 +105,9 @@ ThreadPool::ThreadPool(const PoolOptions& options) : impl_(std::make_unique<Impl
 
 ThreadPool::~ThreadPool() = default;
 
-ThreadPool::Session::Session(ThreadPool& pool) : pool_(pool) {
-  tsr_pool_begin(pool_.impl_->pool.get());
-}
+void ThreadPool::begin_session() { tsr_pool_begin(impl_->pool.get()); }
 
-ThreadPool::Session::~Session() { tsr_pool_end(pool_.impl_->pool.get()); }
+void ThreadPool::end_session() { tsr_pool_end(impl_->pool.get()); }
 
 int ThreadPool::threads() const { return impl_->host.num_workers; }
 

@@ -34,14 +34,17 @@ class ThreadPool {
   // awake, for milliseconds. Several may live at once, also on different threads.
   class Session {
    public:
-    explicit Session(ThreadPool& pool);
-    ~Session();
+    explicit Session(ThreadPool& pool) : pool_(pool) { pool_.begin_session(); }
+    ~Session() { pool_.end_session(); }
     Session(const Session&) = delete;
     Session& operator=(const Session&) = delete;
 
    private:
     ThreadPool& pool_;
   };
+
+  void begin_session();
+  void end_session();
 
   int threads() const;
   int sleeping() const;  // workers that sleep at this moment

@@ -12,6 +12,7 @@
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/backend/exec/model_runner.h"
 #include "tessera/frontend/graph/roundings.h"
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/support/rng.h"
 #include "tests/testing/testing.h"
@@ -147,9 +148,9 @@ class Checker {
     return options;
   }
 
-  static runtime::ThreadPool& single() {
-    static runtime::ThreadPool pool({.threads = 1});
-    return pool;
+  static runtime::Device& single() {
+    static runtime::CpuDevice device({.threads = 1});
+    return device;
   }
 
   std::string check_code(const graph::Graph& graph) {
@@ -158,7 +159,7 @@ class Checker {
     count(&Counts::compiled);
     const Result<Outputs> one = exec::run_model(*model, single(), inputs_);
     if (std::string bad = compare("code", one); !bad.empty()) return bad;
-    static runtime::ThreadPool several({.threads = 3, .spin_us = 0});
+    static runtime::CpuDevice several({.threads = 3, .spin_us = 0});
     const Result<Outputs> three = exec::run_model(*model, several, inputs_);
     if (!three.ok()) return "threads: " + three.error().message;
     if (std::string bad = bits_differ(*three, *one); !bad.empty()) return "threads: " + bad;

@@ -45,6 +45,11 @@ Result<std::unique_ptr<CpuKernel>> load_kernel(const Binary& binary, std::size_t
   return out;
 }
 
+CpuDevice::CpuDevice(const PoolOptions& pool)
+    : own_(std::make_unique<ThreadPool>(pool)),
+      pool_(*own_),
+      target_(target::code_target(target::host(), pool_.threads())) {}
+
 CpuDevice::CpuDevice(ThreadPool& pool)
     : pool_(pool), target_(target::code_target(target::host(), pool.threads())) {}
 

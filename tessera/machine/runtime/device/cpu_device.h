@@ -31,10 +31,13 @@ Result<std::unique_ptr<CpuKernel>> load_kernel(const Binary& binary, std::size_t
 
 class CpuDevice final : public Device {
  public:
-  // `pool` must outlive the device. New memory is zero and near the cores of the pool.
+  // With a pool of its own. New memory is zero and near the cores of the pool.
+  explicit CpuDevice(const PoolOptions& pool);
+  // `pool` must outlive the device.
   explicit CpuDevice(ThreadPool& pool);
 
   const target::Target& target() const override { return target_; }
+  DeviceFeatures features() const override { return {.in_process = true}; }
   Result<void*> allocate(std::size_t bytes) override;
   void free(void* memory) override;
   Result<void*> part(void* memory, std::size_t offset, std::size_t bytes) override;
@@ -44,6 +47,8 @@ class CpuDevice final : public Device {
   Result<std::unique_ptr<LoadedCode>> load(const Binary& binary) override;
   Result<void> launch(LoadedCode& code, std::span<void* const> memory) override;
   Result<void> synchronise() override { return {}; }
+  void begin_session() override { pool_.begin_session(); }
+  void end_session() override { pool_.end_session(); }
   using Device::record;
   Result<std::unique_ptr<Recording>> record(std::vector<Call> calls,
                                             const RecordingPlan& plan) override;
@@ -53,6 +58,7 @@ class CpuDevice final : public Device {
  private:
   void provide_workspace(const CpuKernel& kernel);
 
+  std::unique_ptr<ThreadPool> own_;
   ThreadPool& pool_;
   target::Target target_;
   std::unordered_map<void*, AlignedBuffer> memory_;

@@ -42,6 +42,8 @@ struct RecordingPlan {
 // What only some devices can.
 struct DeviceFeatures {
   bool plans = false;  // recordings follow a RecordingPlan; elsewhere they run their calls in a row
+  // It is this process: memory is named by its addresses, and a launch returns when it is done.
+  bool in_process = false;
 };
 
 // Calls in a row that a device has prepared once, to run them often; must not outlive the device,
@@ -77,6 +79,9 @@ class Device {
   // Starts the program on its memory, as of Call. `code` is this device's.
   virtual Result<void> launch(LoadedCode& code, std::span<void* const> memory) = 0;
   virtual Result<void> synchronise() = 0;
+  // Between the two, the device stays awake for the next work; pairs may nest (DeviceSession).
+  virtual void begin_session() {}
+  virtual void end_session() {}
 
   virtual Result<std::unique_ptr<Recording>> record(std::vector<Call> calls,
                                                     const RecordingPlan& plan) = 0;
@@ -88,6 +93,18 @@ class Device {
   virtual Result<double> time_replays(Recording& recording, int replays) = 0;
   // The same of `calls` launches in a row.
   Result<double> time(LoadedCode& code, std::span<void* const> memory, int calls);
+};
+
+// Work in several parts, such as a run of a whole model.
+class DeviceSession {
+ public:
+  explicit DeviceSession(Device& device) : device_(device) { device_.begin_session(); }
+  ~DeviceSession() { device_.end_session(); }
+  DeviceSession(const DeviceSession&) = delete;
+  DeviceSession& operator=(const DeviceSession&) = delete;
+
+ private:
+  Device& device_;
 };
 
 // A piece of a device's memory, given back with the object. The device must outlive it.

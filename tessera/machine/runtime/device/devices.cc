@@ -1,26 +1,39 @@
 #include "tessera/machine/runtime/device/devices.h"
 
+#include <algorithm>
+#include <array>
+
+#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/device/cuda_device.h"
 #include "tessera/machine/runtime/device/opencl_device.h"
 
 namespace tessera::runtime {
+namespace {
 
-Result<std::unique_ptr<Device>> open_device(target::Kind kind) {
-  switch (kind) {
-    case target::Kind::kCuda:
-      return open_cuda_device();
-    case target::Kind::kOpenCl:
-      return open_opencl_device();
-    case target::Kind::kCpu:
-      break;
-  }
-  return make_error(ErrorCode::kUnsupported, "a CPU runs code in this process");
+struct Row {
+  target::Kind kind;
+  Result<std::unique_ptr<Device>> (*open)(const PoolOptions& pool);
+};
+
+constexpr std::array kRows = {
+    Row{target::Kind::kCpu,
+        [](const PoolOptions& pool) -> Result<std::unique_ptr<Device>> {
+          return std::unique_ptr<Device>(std::make_unique<CpuDevice>(pool));
+        }},
+    Row{target::Kind::kCuda, [](const PoolOptions&) { return open_cuda_device(); }},
+    Row{target::Kind::kOpenCl, [](const PoolOptions&) { return open_opencl_device(); }},
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> open_device(target::Kind kind, const PoolOptions& pool) {
+  return std::ranges::find(kRows, kind, &Row::kind)->open(pool);
 }
 
 Result<target::Target> resolve_target(std::string_view name) {
-  for (const target::Kind kind : {target::Kind::kCuda, target::Kind::kOpenCl}) {
-    if (name != target::to_text(kind)) continue;
-    const Result<std::unique_ptr<Device>> device = open_device(kind);
+  for (const Row& row : kRows) {
+    if (row.kind == target::Kind::kCpu || name != target::to_text(row.kind)) continue;
+    const Result<std::unique_ptr<Device>> device = row.open({});
     if (!device.ok()) return device.error().with_context(fmt::format("target {}", name));
     return (*device)->target();
   }

@@ -4,11 +4,13 @@
 #include <string_view>
 
 #include "tessera/machine/runtime/device/device.h"
+#include "tessera/machine/runtime/thread_pool.h"
 
 namespace tessera::runtime {
 
-// "cuda" or "opencl": the device at hand. kUnavailable with the reason where there is none.
-Result<std::unique_ptr<Device>> open_device(target::Kind kind);
+// The device at hand of that kind; a CPU is this process, with a pool of its own. kUnavailable with
+// the reason where there is none.
+Result<std::unique_ptr<Device>> open_device(target::Kind kind, const PoolOptions& pool = {});
 
 // What a user may name as a target: the device at hand, "host" or a machine of the table.
 Result<target::Target> resolve_target(std::string_view name);
