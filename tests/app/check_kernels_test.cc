@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/app/bench/bench_model.h"
+#include "tessera/app/compile/load_graph.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
 
 namespace tessera::app {
@@ -17,7 +18,7 @@ struct Built {
 Result<Built> build(const char* name) {
   const target::Target target = target::code_target(target::host(), 1);
   Built out;
-  TESSERA_TRY(out.graph, load_graph(name, load_options_for(target)));
+  TESSERA_TRY(out.graph, load_graph(name, CompileOptions{.target = target}));
   TESSERA_TRY(out.tasks, task::extract_tasks(out.graph, {}));
   TESSERA_TRY(out.model, exec::compile_model(out.graph, out.tasks, target));
   return out;

@@ -27,13 +27,11 @@ Choice choice_of(const std::string& spec, const target::Target& machine, DType f
                  const std::string& language) {
   CompileOptions options;
   options.target = target::code_target(machine, 1);
-  options.load = load_options_for(options.target);
-  options.load.passes.floats = floats;
+  options.floats = floats;
   options.cost_model = kShipped;
   options.language = language;
-  const auto onnx = load_onnx(spec);
-  EXPECT_TRUE(onnx.ok()) << spec;
-  const auto decided = decide_model(*onnx, options);
+  ModelSource source(spec);
+  const auto decided = decide_model(source, options);
   EXPECT_TRUE(decided.ok()) << spec << ": " << (decided.ok() ? "" : decided.error().message);
   Choice out;
   if (!decided.ok()) return out;

@@ -19,14 +19,13 @@ namespace {
 namespace fs = std::filesystem;
 
 TEST(PlanGraph, ConfigurationsHoldLayoutsAndAlgorithms) {
-  LoadOptions load;
-  load.optimize = false;
-  const auto imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load);
+  CompileOptions load;
+  const auto imported = import_graph("zoo:squeezenet1_1@size=40,classes=10", load);
   ASSERT_TRUE(imported.ok());
-  const auto graph = PlanGraph::make(*imported, load.passes, "squeezenet");
+  const auto graph = PlanGraph::make(*imported, passes_for(load), "squeezenet");
   ASSERT_TRUE(graph.ok()) << graph.error().message;
   const auto row_of = [&](const plan::Decisions& given) {
-    const auto planned = task::apply_plan(*imported, load.passes, {}, plan::Decider(given));
+    const auto planned = task::apply_plan(*imported, passes_for(load), {}, plan::Decider(given));
     EXPECT_TRUE(planned.ok());
     plan::Decisions all;
     for (const plan::Decided& d : planned->decided) all[d.point.key] = d.text();
@@ -99,7 +98,7 @@ TEST(CollectPlans, EstimatesWhatWasMeasuredBefore) {
   ASSERT_TRUE(collect_plans(options, {}).ok());
   const auto read = [&] { return graphset::read_graph(folder.path + "/lenet.npz").value(); };
   EXPECT_TRUE(read().estimate_ns.empty());
-  options.models_of_kernels = model_paths(kShipped, options.target);
+  options.models_of_kernels = model_paths(kShipped, options.compile.target);
   if (options.models_of_kernels.empty()) GTEST_SKIP() << "no cost model for this machine";
   const auto again = collect_plans(options, {});
   ASSERT_TRUE(again.ok()) << again.error().message;

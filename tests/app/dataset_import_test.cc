@@ -313,7 +313,7 @@ TEST(Import, NetworksKnowTheTasksOfTheirAlternatives) {
 TEST(Import, NetworksHaveTheTasksOfTheMachinesThatRanThem) {
   const std::string h200 = target::to_text(target::find_target("h200").value());
   EXPECT_EQ(loads_for({{"a processor", 1}, {"another", 4}}).size(), 1u);
-  const std::vector<LoadOptions> gpu = loads_for({{h200, 1}});
+  const std::vector<CompileOptions> gpu = loads_for({{h200, 1}});
   ASSERT_EQ(gpu.size(), 2u);
   EXPECT_EQ(loads_for({{h200, 1}, {"a processor", 1}}).size(), 3u);
   std::vector<dataset::TaskInfo> tasks;

@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/app/bench/bench_model.h"
+#include "tessera/app/compile/load_graph.h"
 #include "tessera/app/compile/run_eager.h"
 #include "tessera/backend/exec/index_checks.h"
 #include "tessera/frontend/graph/builder.h"
@@ -191,15 +192,15 @@ class ModelOnGpu : public ::testing::TestWithParam<target::Kind> {
     const std::vector<HostTensor> inputs = inputs_of(graph);
     const auto want = graph::evaluate(graph, inputs);
     ASSERT_TRUE(want.ok()) << want.error().message;
-    graph::PassOptions how = passes_for(device_->target());
-    how.decider = std::make_shared<plan::Decider>(decisions);
-    const auto passes = graph::optimize(graph, how);
-    ASSERT_TRUE(passes.ok()) << passes.error().message;
+    CompileOptions how;
+    how.target = device_->target();
+    const auto planned =
+        task::apply_plan(std::move(graph), passes_for(how), {}, plan::Decider(decisions));
+    ASSERT_TRUE(planned.ok()) << planned.error().message;
     exec::ModelOptions options;
     options.device = device_.get();
-    options.partition.attention_keys = how.rules.attention_keys;
-    options.partition.moves_inside = how.rules.moves_inside;
-    const auto model = exec::compile_model(graph, device_->target(), options);
+    const auto model =
+        exec::compile_model(planned->graph, planned->tasks, device_->target(), options);
     ASSERT_TRUE(model.ok()) << model.error().message;
     exec::ModelRunner runner(*model, *device_);
     for (int run = 0; run < 2; ++run) {
@@ -211,7 +212,7 @@ class ModelOnGpu : public ::testing::TestWithParam<target::Kind> {
       const auto ran = runner.run();
       ASSERT_TRUE(ran.ok()) << ran.error().message;
       for (std::size_t i = 0; i < want->size(); ++i) got.push_back(runner.output(i));
-      EXPECT_LE(worst_output(graph, got, *want), 1);
+      EXPECT_LE(worst_output(planned->graph, got, *want), 1);
       // What is timed leaves nothing behind that the next run would see.
       EXPECT_TRUE(runner.time(2).ok());
       const auto steps = runner.profile();

@@ -221,7 +221,7 @@ ModelBenchResult bench_mlp(const char* how) {
   ModelBenchOptions options;
   options.peers = {"openvino"};
   options.timing = {.samples = 1, .time_limit_s = 0.01};
-  auto result = bench_model("zoo:mlp", target::host(), options);
+  auto result = bench_model("zoo:mlp", options);
   EXPECT_TRUE(result.ok()) << result.error().message;
   return result.ok() ? *result : ModelBenchResult{};
 }

@@ -10,11 +10,10 @@ namespace tessera::app {
 namespace {
 
 TEST(PlanEstimates, AddUpKernels) {
-  LoadOptions load;
-  load.optimize = false;
-  const auto imported = load_graph("zoo:lenet", load);
+  CompileOptions load;
+  const auto imported = import_graph("zoo:lenet", load);
   ASSERT_TRUE(imported.ok());
-  const auto planned = task::apply_plan(*imported, load.passes, {}, plan::Decider());
+  const auto planned = task::apply_plan(*imported, passes_for(load), {}, plan::Decider());
   ASSERT_TRUE(planned.ok());
   const std::vector<task::Task>& tasks = planned->tasks.tasks;
   PlanEstimates nobody = PlanEstimates::make({}, target::host(), 1).value();

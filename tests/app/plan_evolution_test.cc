@@ -139,13 +139,9 @@ std::string network_file(const nn::Hyper& hyper) {
 
 // What judges are asked about.
 struct Subject {
-  LoadOptions load = [] {
-    LoadOptions out;
-    out.optimize = false;
-    return out;
-  }();
-  graph::Graph imported = load_graph("zoo:squeezenet1_1@size=40,classes=10", load).value();
-  PlanCosts costs = PlanCosts::make(imported, load.passes, {}).value();
+  CompileOptions load;
+  graph::Graph imported = import_graph("zoo:squeezenet1_1@size=40,classes=10", load).value();
+  PlanCosts costs = PlanCosts::make(imported, passes_for(load), {}).value();
   std::vector<plan::Decided> points = costs.points().value();
 
   // The first point decided otherwise than by the rules.
@@ -160,7 +156,7 @@ TEST(NetworkJudge, OrdersPlansByANetwork) {
   Subject subject;
   PlanCosts& costs = subject.costs;
   PlanEstimates estimates = PlanEstimates::make({}, target::host(), 1).value();
-  const auto judge = NetworkJudge::make(subject.imported, subject.load.passes, subject.points,
+  const auto judge = NetworkJudge::make(subject.imported, passes_for(subject.load), subject.points,
                                         {path, path}, costs, estimates);
   ASSERT_TRUE(judge.ok()) << judge.error().message;
   const auto scores = (*judge)->judge({{}, subject.other(), {}});
@@ -169,8 +165,8 @@ TEST(NetworkJudge, OrdersPlansByANetwork) {
   EXPECT_EQ((*scores)[0], (*scores)[2]);
   EXPECT_NE((*scores)[0], (*scores)[1]);
   ASSERT_TRUE(write_file(path, {"nothing"}).ok());
-  EXPECT_FALSE(NetworkJudge::make(subject.imported, subject.load.passes, subject.points, {path},
-                                  costs, estimates)
+  EXPECT_FALSE(NetworkJudge::make(subject.imported, passes_for(subject.load), subject.points,
+                                  {path}, costs, estimates)
                    .ok());
   std::filesystem::remove(path);
 }
@@ -204,8 +200,8 @@ TEST(NetworkJudge, MeasuredTimesCountMoreThanTheNetwork) {
       if (!rules.contains(key)) seconds[key] = faster ? 0.5e-3 : 4e-3;
     }
     costs.set_seconds(seconds);
-    const auto judge = NetworkJudge::make(subject.imported, subject.load.passes, subject.points,
-                                          {path}, costs, estimates);
+    const auto judge = NetworkJudge::make(subject.imported, passes_for(subject.load),
+                                          subject.points, {path}, costs, estimates);
     ASSERT_TRUE(judge.ok()) << judge.error().message;
     const std::vector<double> scores = (*judge)->judge({{}, other}).value();
     EXPECT_EQ(scores[1] < scores[0], faster);

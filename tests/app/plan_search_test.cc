@@ -38,13 +38,13 @@ graph::Graph chain(int length) {
 bool starts_with(const std::string& text, const char* begin) { return text.rfind(begin, 0) == 0; }
 
 PlanCosts neighbours_of(const graph::Graph& graph) {
-  PlanCosts costs = PlanCosts::make(graph, passes_for(target::host()), {}).value();
+  PlanCosts costs = PlanCosts::make(graph, passes_for(CompileOptions()), {}).value();
   EXPECT_TRUE(visit_neighbours(costs, [] { return false; }).ok());
   return costs;
 }
 
 TEST(PlanCosts, SumsWhatAPlanRuns) {
-  PlanCosts costs = PlanCosts::make(chain(2), passes_for(target::host()), {}).value();
+  PlanCosts costs = PlanCosts::make(chain(2), passes_for(CompileOptions()), {}).value();
   EXPECT_TRUE(std::isinf(costs.seconds({}))) << "nothing was measured";
   const auto plan = costs.tasks_of({});
   ASSERT_TRUE(plan.ok());
@@ -62,14 +62,13 @@ TEST(PlanCosts, SumsWhatAPlanRuns) {
 
 // No decision may be asked before the graph that plans share is kept.
 TEST(PlanCosts, AsksEveryPointOfTheModel) {
-  LoadOptions load;
-  load.optimize = false;
+  CompileOptions load;
   for (const char* name : {"zoo:shufflenet_v2_x1_0@size=32", "zoo:squeezenet1_1@size=40",
                            "zoo:dcgan", "zoo:mobilenet_v2@size=32"}) {
-    const graph::Graph imported = load_graph(name, load).value();
-    const auto whole = task::apply_plan(imported, load.passes, {}, plan::Decider());
+    const graph::Graph imported = import_graph(name, load).value();
+    const auto whole = task::apply_plan(imported, passes_for(load), {}, plan::Decider());
     ASSERT_TRUE(whole.ok());
-    const PlanCosts costs = PlanCosts::make(imported, load.passes, {}).value();
+    const PlanCosts costs = PlanCosts::make(imported, passes_for(load), {}).value();
     std::set<std::string> wanted, asked;
     for (const plan::Decided& d : whole->decided) wanted.insert(d.point.key + " " + d.text());
     const auto points = costs.points();
@@ -154,8 +153,8 @@ std::shared_ptr<const kernel::KernelCache> wrong_kernels(const std::string& mode
                                                          const target::Target& target,
                                                          const std::string& folder) {
   auto cache = std::make_shared<const kernel::KernelCache>(DiskCache(folder, 1 << 28));
-  LoadOptions load;
-  load.passes = passes_for(target);
+  CompileOptions load;
+  load.target = target;
   const graph::Graph right = load_graph(model, load).value();
   graph::Graph wrong = load_graph(model, load).value();
   for (graph::Node& node : wrong.nodes) {
@@ -186,7 +185,7 @@ TEST(TuneGraph, NoticesWrongDefaultKernels) {
   const TemporaryFolder folder = TemporaryFolder::make("wrong").value();
   TuneOptions options;
   options.target = target::code_target(target::host(), 1);
-  options.subjects = {{"zoo:mlp@hidden=32", false, {.passes = passes_for(options.target)}}};
+  options.subjects = {{"zoo:mlp@hidden=32", false, {.target = options.target}}};
   options.level = TuneLevel::kGraph;
   options.measure.threads = 1;
   options.budget_s = 100;
@@ -243,11 +242,10 @@ TEST(CollectPlans, RefusesARulesPlanThatIsWrong) {
   const TemporaryFolder folder = TemporaryFolder::make("wrong_plans").value();
   CollectPlansOptions options;
   options.models = {"zoo:mlp@hidden=32"};
-  options.target = target::code_target(target::host(), 1);
-  options.load.passes = passes_for(options.target);
+  options.compile.target = target::code_target(target::host(), 1);
   options.folder = folder.path() + "/plans";
   options.plans = 2;
-  options.build.cache = wrong_kernels(options.models[0], options.target, folder.path());
+  options.compile.cache = wrong_kernels(options.models[0], options.compile.target, folder.path());
   const auto wrong = collect_plans(options, {});
   ASSERT_FALSE(wrong.ok());
   EXPECT_EQ(wrong.error().code, ErrorCode::kRunFailed);

@@ -24,9 +24,8 @@ class RandomPlan : public ::testing::TestWithParam<const char*> {
 };
 
 TEST_P(RandomPlan, ComputesWhatTheInterpreterDoes) {
-  LoadOptions load;
-  load.optimize = false;
-  const auto imported = load_graph(std::string("zoo:") + GetParam(), load);
+  CompileOptions load;
+  const auto imported = import_graph(std::string("zoo:") + GetParam(), load);
   ASSERT_TRUE(imported.ok()) << imported.error().message;
   std::vector<std::string> names;
   std::vector<graph::TensorType> types;
@@ -39,13 +38,13 @@ TEST_P(RandomPlan, ComputesWhatTheInterpreterDoes) {
   ASSERT_TRUE(want.ok()) << want.error().message;
   runtime::CpuDevice device({.threads = 2});
   for (std::uint64_t seed = 1; seed <= kPlans; ++seed) {
-    const auto drawn = task::apply_plan(*imported, load.passes, {}, random_decider(seed));
+    const auto drawn = task::apply_plan(*imported, passes_for(load), {}, random_decider(seed));
     ASSERT_TRUE(drawn.ok()) << drawn.error().message;
     ASSERT_FALSE(drawn->decided.empty());
     plan::Decisions decisions;
     for (const plan::Decided& d : drawn->decided) decisions[d.point.key] = d.text();
     SCOPED_TRACE(plan::to_text(decisions));
-    const auto again = task::apply_plan(*imported, load.passes, {}, plan::Decider(decisions));
+    const auto again = task::apply_plan(*imported, passes_for(load), {}, plan::Decider(decisions));
     ASSERT_TRUE(again.ok()) << again.error().message;
     EXPECT_EQ(graph::to_text(again->graph), graph::to_text(drawn->graph));
     ASSERT_EQ(again->tasks.tasks.size(), drawn->tasks.tasks.size());
@@ -62,17 +61,17 @@ TEST_P(RandomPlan, ComputesWhatTheInterpreterDoes) {
 
 // Every 1x1 convolution behind a depthwise one is computed in its kernel.
 TEST(ChainedPlan, ComputesWhatTheInterpreterDoes) {
-  LoadOptions load;
-  load.optimize = false;
+  CompileOptions load;
   for (const char* network :
        {"mobilenet_v2@size=40,classes=10", "shufflenet_v2_x1_0@batch=2,size=40",
         "mnasnet1_0@size=33,classes=10"}) {
     SCOPED_TRACE(network);
-    const auto imported = load_graph(std::string("zoo:") + network, load);
+    const auto imported = import_graph(std::string("zoo:") + network, load);
     ASSERT_TRUE(imported.ok()) << imported.error().message;
-    const auto rules = task::apply_plan(*imported, load.passes, {}, plan::Decider());
-    const auto chained = task::apply_plan(
-        *imported, load.passes, {}, plan::Decider(plan::Decisions{{"pointwise", plan::kChained}}));
+    const auto rules = task::apply_plan(*imported, passes_for(load), {}, plan::Decider());
+    const auto chained =
+        task::apply_plan(*imported, passes_for(load), {},
+                         plan::Decider(plan::Decisions{{"pointwise", plan::kChained}}));
     ASSERT_TRUE(rules.ok() && chained.ok());
     EXPECT_LT(chained->tasks.calls.size() + 8, rules->tasks.calls.size());
     const auto model = exec::compile_model(chained->graph, chained->tasks, target::host());

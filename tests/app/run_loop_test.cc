@@ -34,17 +34,17 @@ Result<SplitRun> run_in_parts(const onnx::Model& model, const Values& in,
                               const onnx::ImportOptions& import = {}) {
   runtime::CpuDevice device({.threads = 1});
   NodeEvaluator evaluator(target::host(), device);
-  LoadOptions load;
+  CompileOptions load;
   load.import = import;
   load.import.unrolled_nodes = kUnrolledNodes;
-  return run_split(model, in, evaluator, device, load, {});
+  return run_split(model, in, evaluator, device, load);
 }
 
 // Runs it with bodies that are compiled, and node by node.
 SplitRun expect_like_eager(const onnx::Model& model, const Values& in) {
   runtime::CpuDevice device({.threads = 1});
   NodeEvaluator evaluator(target::host(), device);
-  LoadOptions load;
+  CompileOptions load;
   load.import.unrolled_nodes = kUnrolledNodes;
   EXPECT_EQ(load_graph(model, load).error().code, ErrorCode::kDataDependent);
   const auto want = run_eager(model, in, evaluator);

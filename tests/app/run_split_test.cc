@@ -60,7 +60,7 @@ SplitRun expect_like_eager(const onnx::Model& model, const std::map<std::string,
   EXPECT_EQ(load_graph(model, {}).error().code, ErrorCode::kDataDependent);
   const auto want = run_eager(model, in, evaluator);
   EXPECT_TRUE(want.ok()) << want.error().message;
-  auto got = run_split(model, in, evaluator, device, {}, {});
+  auto got = run_split(model, in, evaluator, device, {});
   EXPECT_TRUE(got.ok()) << got.error().message;
   if (!got.ok() || !want.ok()) return {};
   EXPECT_EQ(got->outputs.size(), want->size());
@@ -216,7 +216,7 @@ TEST(RunSplit, WhatIsNotSupportedIsRefused) {
   runtime::CpuDevice device({.threads = 1});
   NodeEvaluator evaluator(target::host(), device);
   const auto refused =
-      run_split(model, {{"x", float_tensor({4}, {0, 1, 0, 2})}}, evaluator, device, {}, {});
+      run_split(model, {{"x", float_tensor({4}, {0, 1, 0, 2})}}, evaluator, device, {});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnsupported);
 }

@@ -43,9 +43,8 @@ TEST(SideBySide, ChainsTakeTheirSum) {
 }
 
 task::PlannedGraph planned(const std::string& model) {
-  LoadOptions load;
-  load.optimize = false;
-  return task::apply_plan(load_graph(model, load).value(), load.passes, {}, {}).value();
+  CompileOptions load;
+  return task::apply_plan(import_graph(model, load).value(), passes_for(load), {}, {}).value();
 }
 
 TEST(SideBySide, CallsWaitForWhatTheyRead) {
@@ -67,11 +66,10 @@ TEST(SideBySide, CallsWaitForWhatTheyRead) {
 }
 
 TEST(PlanCosts, WholeModelsTellWhatIsGainedSideBySide) {
-  LoadOptions load;
-  load.optimize = false;
+  CompileOptions load;
   PlanCosts costs =
-      PlanCosts::make(load_graph("zoo:squeezenet1_1@size=40,classes=10", load).value(), load.passes,
-                      {})
+      PlanCosts::make(import_graph("zoo:squeezenet1_1@size=40,classes=10", load).value(),
+                      passes_for(load), {})
           .value();
   costs.run_side_by_side();
   const PlanTasks rules = **costs.tasks_of({});
@@ -95,9 +93,9 @@ TEST(PlanCosts, WholeModelsTellWhatIsGainedSideBySide) {
 }
 
 TEST(KernelCorrections, BeginWithWhatIsExpected) {
-  LoadOptions load;
-  load.optimize = false;
-  PlanCosts costs = PlanCosts::make(load_graph("zoo:lenet", load).value(), load.passes, {}).value();
+  CompileOptions load;
+  PlanCosts costs =
+      PlanCosts::make(import_graph("zoo:lenet", load).value(), passes_for(load), {}).value();
   costs.set_seconds({{"r", 1e-3}, {"a", 0.5e-3}});
   KernelCorrections corrections(costs);
   const PlanTasks rules = {{"r", 1}}, plan = {{"a", 1}};

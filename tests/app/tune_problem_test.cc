@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/frontend/plan/rules.h"
+
 namespace tessera::app {
 namespace {
 
@@ -21,7 +23,7 @@ int calls(const std::vector<TaskUse>& uses) {
 
 TEST(TuneProblem, ConvolutionsOfANetworkHaveAChoiceOfAlgorithms) {
   const TuneProblem p = problem({{"zoo:squeezenet1_1", false, {}}});
-  const Result<graph::Graph> graph = load_graph("zoo:squeezenet1_1", LoadOptions{});
+  const Result<graph::Graph> graph = load_graph("zoo:squeezenet1_1", CompileOptions{});
   ASSERT_TRUE(graph.ok());
   const Result<task::TaskGraph> untuned = task::extract_tasks(*graph);
   ASSERT_TRUE(untuned.ok());
@@ -54,7 +56,7 @@ TuneProblem hurried(int values) {
 }
 
 TEST(TuneProblem, WithoutTimeForOtherAlgorithmsTheRulesDecide) {
-  const Result<graph::Graph> graph = load_graph("zoo:squeezenet1_1", LoadOptions{});
+  const Result<graph::Graph> graph = load_graph("zoo:squeezenet1_1", CompileOptions{});
   const Result<task::TaskGraph> untuned = task::extract_tasks(*graph);
   ASSERT_TRUE(untuned.ok());
   const TuneProblem p = hurried(0);
@@ -67,7 +69,7 @@ TEST(TuneProblem, WithoutTimeForOtherAlgorithmsTheRulesDecide) {
 }
 
 TEST(TuneProblem, AlgorithmsThatThereWasTimeForAreComparedWithThoseOfTheRules) {
-  const Result<graph::Graph> graph = load_graph("zoo:squeezenet1_1", LoadOptions{});
+  const Result<graph::Graph> graph = load_graph("zoo:squeezenet1_1", CompileOptions{});
   const Result<task::TaskGraph> untuned = task::extract_tasks(*graph);
   ASSERT_TRUE(untuned.ok());
   std::size_t preferred_late = 0;
@@ -99,7 +101,7 @@ TEST(TuneProblem, TasksOfEqualKeyAreSharedByModels) {
 }
 
 TEST(ParseOp, ConvolutionsAreComputedAsInAModel) {
-  const plan::Rules rules = passes_for(target::host()).rules;
+  const plan::Rules rules = plan::rules_for(target::host());
   const auto algorithm = [&](const char* text) {
     return parse_op(text, rules).value().words.at("algo");
   };
@@ -130,7 +132,7 @@ TEST(TuneProblem, ProductsHaveNoChoiceOfAlgorithms) {
 
 TEST(ParseOp, GpusTransformLargeMaps) {
   for (const char* name : {"h200", "t4", "opencl-1.2"}) {
-    const plan::Rules rules = passes_for(target::find_target(name).value()).rules;
+    const plan::Rules rules = plan::rules_for(target::find_target(name).value());
     const auto algorithm = [&](int size, const char* more) {
       const std::string text =
           fmt::format("conv2d:N=1,H={0},W={0},CI=64,CO=64,KH=3,KW=3,P=1{1}", size, more);

@@ -112,7 +112,7 @@ TEST_F(ZeroTrials, PicksWhatTheModelPromises) {
   const auto schedules = PlanSchedules::make(r->plan, options_.target, false);
   ASSERT_TRUE(schedules.ok());
   exec::ModelOptions build;
-  schedules->apply_to(&build);
+  build.schedule = schedules->schedules();
   for (const task::Task& task : tasks_) {
     const auto steps = build.schedule(task);
     ASSERT_TRUE(steps.ok()) << steps.error().message;

@@ -9,9 +9,11 @@ namespace tessera::app {
 namespace {
 
 // Bytes are multiplied where the machine adds such products by fours, unsigned and signed ones.
-TEST(LoadOptions, IntegerProductsByTarget) {
+TEST(CompileOptions, IntegerProductsByTarget) {
   const auto depth = [](const char* machine) {
-    return load_options_for(*target::find_target(machine)).integer_products;
+    CompileOptions options;
+    options.target = *target::find_target(machine);
+    return integer_products_for(options);
   };
   EXPECT_EQ(depth("sapphirerapids"), 4);
   EXPECT_EQ(depth("haswell"), 0);
@@ -25,10 +27,9 @@ class ZooRuns : public ::testing::TestWithParam<const char*> {};
 TEST_P(ZooRuns, AsEveryNodeAlone) {
   const std::string spec = std::string("zoo:") + GetParam();
   ModelBenchOptions options;
-  options.load = load_options_for(target::host());
   options.threads = 2;
   options.timing = {.sample_s = 0, .samples = 1, .min_samples = 1, .time_limit_s = 0};
-  const auto result = bench_model(spec, target::host(), options);
+  const auto result = bench_model(spec, options);
   ASSERT_TRUE(result.ok()) << result.error().message;
   // Values of few bits are compared where they are made: rounding would hide much at the end.
   const bool narrow =

@@ -120,9 +120,9 @@ TEST_P(DeviceArtifact, NetworksComputeWhatTheProcessorComputes) {
         "zoo:bert_tiny@layers=1,seq=8,hidden=32,ffn=64,heads=2,vocab=50"}) {
     std::vector<std::vector<HostTensor>> results;
     for (const target::Target& target : {target::host(), target_}) {
-      app::LoadOptions load;
-      load.passes = app::passes_for(target);
-      const auto graph = app::load_graph(model, load);
+      app::CompileOptions options;
+      options.target = target;
+      const auto graph = app::load_graph(model, options);
       ASSERT_TRUE(graph.ok()) << graph.error().message;
       const std::string folder = fresh_folder() + "/net";
       const auto report = compile(*graph, target, folder);

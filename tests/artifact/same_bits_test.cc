@@ -5,7 +5,7 @@
 
 #include "tessera/app/bench/model_inputs.h"
 #include "tessera/app/compile/decide_model.h"
-#include "tessera/app/compile/prepare_model.h"
+#include "tessera/app/compile/open_model.h"
 #include "tessera/backend/artifact/compile_artifact.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/backend/exec/model_runner.h"
@@ -25,16 +25,12 @@ class SameBits : public ::testing::TestWithParam<Case> {};
 TEST_P(SameBits, AsTheModelInThisProcess) {
   const auto& [name, threads] = GetParam();
   const target::Target target = target::code_target(target::host(), threads);
-  const app::LoadOptions load = app::load_options_for(target::host());
 
   // As `tessera compile` does without a cost model.
   app::CompileOptions decide;
   decide.target = target;
-  decide.load = load;
-  decide.cost_model = app::kNoModel;
-  const auto onnx = app::load_onnx(name);
-  ASSERT_TRUE(onnx.ok()) << onnx.error().message;
-  const auto decided = app::decide_model(*onnx, decide);
+  app::ModelSource source(name);
+  const auto decided = app::decide_model(source, decide);
   ASSERT_TRUE(decided.ok()) << decided.error().message;
   const std::string folder = fresh_folder() + "/net";
   ArtifactOptions options;
@@ -46,9 +42,7 @@ TEST_P(SameBits, AsTheModelInThisProcess) {
   ASSERT_TRUE(artifact.ok()) << artifact.error().message;
 
   // As `tessera run` does.
-  app::ModelSource source(name);
-  app::PrepareOptions prepare{.load = load, .build = {}, .plan = {}, .target = target};
-  const auto prepared = app::prepare_model(source, prepare);
+  const auto prepared = app::prepare_model(source, decide);
   ASSERT_TRUE(prepared.ok()) << prepared.error().message;
 
   const std::vector<HostTensor> inputs = app::random_model_inputs(decided->graph, 1);

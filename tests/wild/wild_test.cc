@@ -40,7 +40,7 @@ TEST_P(Wild, NodeByNode) {
 // Imports with `known` inputs, compiles and runs on the others.
 void expect_compiled(const WildModel& m, const std::map<std::string, HostTensor>& known,
                      bool optimize) {
-  app::LoadOptions options;
+  app::CompileOptions options;
   options.optimize = optimize;
   options.import.values = known;
   const auto graph = app::load_graph(m.model, options);
@@ -76,13 +76,12 @@ TEST_P(Wild, Compiled) {
 // Whatever is decided about layouts, algorithms, merging and fusion.
 TEST_P(Wild, WithRandomPlans) {
   const WildModel& m = GetParam();
-  app::LoadOptions options;
-  options.optimize = false;
+  app::CompileOptions options;
   if (!m.follows_from.empty()) {
     if (m.decided_by.empty()) return;
     options.import.values[m.decided_by] = m.inputs.at(m.decided_by);
   }
-  const auto imported = app::load_graph(m.model, options);
+  const auto imported = app::import_graph(m.model, options);
   ASSERT_TRUE(imported.ok()) << imported.error().message;
   std::vector<HostTensor> inputs;
   for (const graph::ValueId id : imported->inputs) {
@@ -93,7 +92,8 @@ TEST_P(Wild, WithRandomPlans) {
     plan::Decider decider({}, [rng = Rng(seed)](const plan::Point& p) mutable {
       return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
     });
-    const auto drawn = task::apply_plan(*imported, options.passes, {}, std::move(decider));
+    const auto drawn =
+        task::apply_plan(*imported, app::passes_for(options), {}, std::move(decider));
     ASSERT_TRUE(drawn.ok()) << drawn.error().message;
     const auto compiled = exec::compile_model(drawn->graph, drawn->tasks, target::host());
     ASSERT_TRUE(compiled.ok()) << compiled.error().message;
@@ -108,7 +108,7 @@ TEST_P(Wild, InParts) {
   const WildModel& m = GetParam();
   runtime::CpuDevice device({.threads = 1});
   app::NodeEvaluator evaluator(target::host(), device);
-  auto ran = app::run_split(m.model, m.inputs, evaluator, device, {}, {});
+  auto ran = app::run_split(m.model, m.inputs, evaluator, device, {});
   ASSERT_TRUE(ran.ok()) << ran.error().message;
   EXPECT_EQ(ran->host_nodes == 0, m.follows_from.empty());
   expect_outputs(m, std::move(ran->outputs), "in parts");

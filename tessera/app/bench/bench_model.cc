@@ -9,6 +9,9 @@
 
 #include "tessera/app/bench/check_kernels.h"
 #include "tessera/app/bench/peer_process.h"
+#include "tessera/app/compile/decide_model.h"
+#include "tessera/app/compile/load_graph.h"
+#include "tessera/app/compile/open_model.h"
 #include "tessera/frontend/graph/roundings.h"
 #include "tessera/frontend/onnx/input_types.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
@@ -42,32 +45,34 @@ class ModelFile {
   std::optional<TemporaryFolder> temporary_;
 };
 
+// Decided as the options say, built and run once.
+Result<std::vector<HostTensor>> run_as(const onnx::Model& model, const CompileOptions& options,
+                                       const std::vector<HostTensor>& inputs,
+                                       runtime::Device& device) {
+  ModelSource source{Result<onnx::Model>(model)};
+  TESSERA_TRY(const exec::PreparedModel prepared, prepare_model(source, options, &device));
+  return exec::run_model(prepared.model, device, inputs);
+}
+
 // The same model compiled for the cores of this machine: what a GPU's results are compared with.
-Result<std::vector<HostTensor>> cpu_outputs(const onnx::Model& model, LoadOptions load,
-                                            const exec::ModelOptions& building,
+Result<std::vector<HostTensor>> cpu_outputs(const onnx::Model& model, CompileOptions options,
                                             const std::vector<HostTensor>& inputs) {
   runtime::CpuDevice cores({.threads = target::default_threads()});
-  const target::Target& target = cores.target();
-  load.passes = passes_for(target);
-  TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
-  exec::ModelOptions build;
-  build.cache = building.cache;
-  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, build));
-  return exec::run_model(compiled, cores, inputs);
+  options.integer_products = integer_products_for(options);
+  options.target = cores.target();
+  options.floats = DType::kF32;
+  options.skip_passes.clear();
+  options.plan.reset();
+  return run_as(model, options, inputs, cores);
 }
 
 // The same model with nothing rewritten, fused or reordered.
-Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model,
-                                              const target::Target& target, LoadOptions load,
-                                              exec::ModelOptions plain,
+Result<std::vector<HostTensor>> plain_outputs(const onnx::Model& model, CompileOptions options,
                                               const std::vector<HostTensor>& inputs,
                                               runtime::Device& device) {
-  load.optimize = false;
-  TESSERA_TRY(const graph::Graph graph, load_graph(model, load));
-  plain.partition.fuse = false;
-  plain.schedule = nullptr;
-  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, plain));
-  return exec::run_model(compiled, device, inputs);
+  options.optimize = options.fuse = false;
+  options.plan.reset();
+  return run_as(model, options, inputs, device);
 }
 
 constexpr int kProfileRuns = 9;
@@ -143,12 +148,12 @@ struct PeerInputs {
   std::vector<HostTensor> tensors;
 };
 
-Result<PeerInputs> peer_inputs(const onnx::Model& model, const LoadOptions& load,
+Result<PeerInputs> peer_inputs(const onnx::Model& model, const onnx::ImportOptions& import,
                                const exec::CompiledModel& compiled,
                                const std::vector<HostTensor>& inputs) {
   PeerInputs out{compiled.input_names, inputs};
-  if (load.import.values.empty() && load.import.literals.empty()) return out;
-  TESSERA_TRY(const onnx::ResolvedInputs resolved, onnx::resolve_inputs(model.graph, load.import));
+  if (import.values.empty() && import.literals.empty()) return out;
+  TESSERA_TRY(const onnx::ResolvedInputs resolved, onnx::resolve_inputs(model.graph, import));
   for (const onnx::GraphInput& input : resolved.inputs) {
     if (!input.value) continue;
     out.names.push_back(input.name);
@@ -158,9 +163,8 @@ Result<PeerInputs> peer_inputs(const onnx::Model& model, const LoadOptions& load
 }
 
 // Types that are not f32 matter to peers on a GPU; on a CPU they run the model as it is.
-PeerPlace peer_place(const target::Target& target, const LoadOptions& load) {
+PeerPlace peer_place(const target::Target& target, DType floats) {
   if (!target.is_gpu()) return {};
-  const DType floats = load.passes.floats;
   const bool tf32 = floats == DType::kF32 && target::products_of(target) == Products::kTf32;
   return {.device = target::to_text(target.kind), .dtype = tf32 ? "tf32" : to_text(floats)};
 }
@@ -177,10 +181,10 @@ void describe(const exec::CompiledModel& compiled, ModelBenchResult* result) {
 // A model that ran once, and what it computed.
 struct Computed {
   const onnx::Model& model;
-  const graph::Graph& graph;
+  const DecidedModel& decided;
   const exec::CompiledModel& compiled;
-  const target::Target& target;
   const ModelBenchOptions& options;
+  const CompileOptions& compile;  // for the threads of the options
   bool quantised = false;
   std::vector<HostTensor> inputs, outputs;
 };
@@ -201,7 +205,7 @@ Result<std::vector<std::unique_ptr<PeerProcess>>> start_peers(const Computed& ou
                                                               ModelBenchResult* result) {
   BenchResult& bench = result->bench;
   TESSERA_TRY(const PeerInputs given,
-              peer_inputs(ours.model, ours.options.load, ours.compiled, ours.inputs));
+              peer_inputs(ours.model, ours.compile.import, ours.compiled, ours.inputs));
   std::vector<std::unique_ptr<PeerProcess>> peers;
   for (const std::string& name : ours.options.peers) {
     PeerResult peer{.name = name};
@@ -210,14 +214,14 @@ Result<std::vector<std::unique_ptr<PeerProcess>>> start_peers(const Computed& ou
     TESSERA_TRY(const std::string path, file->path(bench.name, ours.model));
     Result<std::unique_ptr<PeerProcess>> started = start_peer_model(
         name, path, ours.options.threads, given.names, given.tensors, ours.compiled.output_names,
-        std::move(theirs), peer_place(ours.target, ours.options.load));
+        std::move(theirs), peer_place(ours.compile.target, ours.compile.floats));
     if (!started) {
       peer.absent = started.error().message;
     } else {
       PeerProcess& process = **started;
       peer.version = process.version();
-      peer.max_error = worst_output(ours.graph, ours.outputs, process.outputs(),
-                                    target::products_of(ours.target));
+      peer.max_error = worst_output(ours.decided.graph, ours.outputs, process.outputs(),
+                                    target::products_of(ours.compile.target));
       for (std::size_t i = 0; i < ours.outputs.size(); ++i) {
         const double error = range_error(process.outputs()[i], ours.outputs[i]);
         peer.range_error = std::max(peer.range_error, error);
@@ -252,15 +256,12 @@ Result<std::vector<std::unique_ptr<Beside>>> start_beside(const Computed& ours,
   std::vector<std::unique_ptr<Beside>> out;
   for (const BesideModel& other : ours.options.beside) {
     auto b = std::make_unique<Beside>();
-    LoadOptions load = other.load;
-    load.import = ours.options.load.import;
-    TESSERA_TRY(const graph::Graph graph, load_graph(ours.model, load));
-    exec::ModelOptions building = other.model;
-    building.partition.follow(load.passes.rules);
-    building.device = &device;
-    TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, building.partition));
-    b->keys = keys_of(tasks.tasks);
-    TESSERA_TRY(b->compiled, exec::compile_model(graph, ours.target, building));
+    CompileOptions how = ours.compile;
+    how.plan = other.plan;
+    ModelSource source{Result<onnx::Model>(ours.model)};
+    TESSERA_TRY(const DecidedModel decided, decide_model(source, how));
+    b->keys = keys_of(decided.tasks.tasks);
+    TESSERA_TRY(b->compiled, compile_decided(decided, how.target, &device));
     b->runner = std::make_unique<exec::ModelRunner>(b->compiled, device);
     for (std::size_t i = 0; i < ours.inputs.size(); ++i)
       TESSERA_DO(b->runner->set_input(i, ours.inputs[i]));
@@ -269,8 +270,8 @@ Result<std::vector<std::unique_ptr<Beside>>> start_beside(const Computed& ours,
     for (std::size_t i = 0; i < b->compiled.output_types.size(); ++i)
       theirs.push_back(b->runner->output(i));
     PeerResult peer{.name = other.name};
-    peer.max_error =
-        worst_output(ours.graph, ours.outputs, theirs, target::products_of(ours.target));
+    peer.max_error = worst_output(ours.decided.graph, ours.outputs, theirs,
+                                  target::products_of(ours.compile.target));
     peer.verified = peer.max_error <= 1;
     bench->peers.push_back(peer);
     add_runs(timer, device, *b->runner);
@@ -283,12 +284,13 @@ Result<std::vector<std::unique_ptr<Beside>>> start_beside(const Computed& ours,
 Result<void> verify_alone(const Computed& ours, runtime::Device& device, ModelBenchResult* result) {
   BenchResult& bench = result->bench;
   TESSERA_TRY(const std::vector<HostTensor> plain,
-              outputs_otherwise(ours.model, ours.target, ours.options.load, ours.options.model,
-                                ours.inputs, device));
+              outputs_otherwise(ours.model, ours.compile, ours.inputs, device));
   result->verified_by = device.features().in_process ? "every node alone" : "this machine's cores";
-  bench.max_error = worst_output(ours.graph, ours.outputs, plain, target::products_of(ours.target));
+  bench.max_error = worst_output(ours.decided.graph, ours.outputs, plain,
+                                 target::products_of(ours.compile.target));
   bench.verified = bench.max_error <= 1;
-  bench.compared = bench.verified || !agree_but_for_no_numbers(ours.graph, ours.outputs, plain);
+  bench.compared =
+      bench.verified || !agree_but_for_no_numbers(ours.decided.graph, ours.outputs, plain);
   if (!ours.quantised) return {};
   result->agrees_with = result->verified_by;
   result->agreement = agreement(ours.outputs, plain);
@@ -296,12 +298,12 @@ Result<void> verify_alone(const Computed& ours, runtime::Device& device, ModelBe
 }
 
 // Each kernel alone, where the outputs of the whole tell little.
-Result<void> verify_kernels(const Computed& ours, const task::PartitionOptions& partition,
-                            exec::ModelRunner& runner, ModelBenchResult* result) {
+Result<void> verify_kernels(const Computed& ours, exec::ModelRunner& runner,
+                            ModelBenchResult* result) {
   BenchResult& bench = result->bench;
-  if (!bench.compared || !is_narrow(ours.graph)) return {};
-  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(ours.graph, partition));
-  TESSERA_TRY(const KernelsCheck check, check_kernels(ours.graph, tasks, ours.compiled, runner));
+  if (!bench.compared || !is_narrow(ours.decided.graph)) return {};
+  TESSERA_TRY(const KernelsCheck check,
+              check_kernels(ours.decided.graph, ours.decided.tasks, ours.compiled, runner));
   bench.verified = bench.verified && check.worst <= 1;
   // Of a whole that is wrong, its own error is told.
   if (bench.verified || check.worst > 1) bench.max_error = check.worst;
@@ -313,13 +315,11 @@ Result<void> verify_kernels(const Computed& ours, const task::PartitionOptions& 
 }  // namespace
 
 Result<std::vector<HostTensor>> outputs_otherwise(const onnx::Model& model,
-                                                  const target::Target& target,
-                                                  const LoadOptions& load,
-                                                  const exec::ModelOptions& building,
+                                                  const CompileOptions& options,
                                                   const std::vector<HostTensor>& inputs,
                                                   runtime::Device& device) {
-  return device.features().in_process ? plain_outputs(model, target, load, building, inputs, device)
-                                      : cpu_outputs(model, load, building, inputs);
+  return device.features().in_process ? plain_outputs(model, options, inputs, device)
+                                      : cpu_outputs(model, options, inputs);
 }
 
 double ModelBenchResult::kernels_us() const {
@@ -328,14 +328,11 @@ double ModelBenchResult::kernels_us() const {
   return sum;
 }
 
-Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& machine,
-                                     const ModelBenchOptions& options) {
-  const target::Target target = target::code_target(machine, options.threads);
+Result<ModelBenchResult> bench_model(const std::string& spec, const ModelBenchOptions& options) {
+  CompileOptions how = options.compile;
+  how.target = target::code_target(how.target, options.threads);
   TESSERA_TRY(const std::unique_ptr<runtime::Device> device,
-              runtime::open_device(target.kind, {.threads = options.threads}));
-  exec::ModelOptions building = options.model;
-  building.partition.follow(options.load.passes.rules);
-  building.device = device.get();
+              runtime::open_device(how.target.kind, {.threads = options.threads}));
   ModelBenchResult result;
   BenchResult& bench = result.bench;
   bench.name = spec;
@@ -344,15 +341,17 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
   TESSERA_TRY(const onnx::Model model, load_onnx(spec));
   result.import_ms = milliseconds_since(start);
   const auto build = Clock::now();
-  TESSERA_TRY(const graph::Graph graph, load_graph(model, options.load));
-  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, target, building));
+  ModelSource source{Result<onnx::Model>(model)};
+  TESSERA_TRY(const DecidedModel decided, decide_model(source, how));
+  TESSERA_TRY(const exec::CompiledModel compiled,
+              compile_decided(decided, how.target, device.get()));
   bench.build_ms = milliseconds_since(build);
   describe(compiled, &result);
 
-  Computed ours{model, graph, compiled, target, options, false, {}, {}};
-  const std::vector<bool> quantised = quantised_outputs(graph);
+  Computed ours{model, decided, compiled, options, how, false, {}, {}};
+  const std::vector<bool> quantised = quantised_outputs(decided.graph);
   ours.quantised = std::find(quantised.begin(), quantised.end(), true) != quantised.end();
-  TESSERA_TRY(ours.inputs, chosen_inputs(graph, compiled, options));
+  TESSERA_TRY(ours.inputs, chosen_inputs(decided.graph, compiled, options));
   exec::ModelRunner runner(compiled, *device);
   for (std::size_t i = 0; i < ours.inputs.size(); ++i)
     TESSERA_DO(runner.set_input(i, ours.inputs[i]));
@@ -371,11 +370,10 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const target::Targ
               start_beside(ours, *device, &timer, &bench));
   // A peer that disagrees may itself be wrong.
   if (!bench.verified) TESSERA_DO(verify_alone(ours, *device, &result));
-  TESSERA_DO(verify_kernels(ours, building.partition, runner, &result));
+  TESSERA_DO(verify_kernels(ours, runner, &result));
   warm_up(options.warmup_s, [&] { (void)runner.run(); });
   if (options.profile) {
-    TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, building.partition));
-    std::vector<Runnable> models = {{compiled, runner, keys_of(tasks.tasks)}};
+    std::vector<Runnable> models = {{compiled, runner, keys_of(decided.tasks.tasks)}};
     for (const std::unique_ptr<Beside>& b : beside)
       models.push_back({b->compiled, *b->runner, b->keys});
     TESSERA_TRY(result.beside_profiles, profile_in_turns(models));

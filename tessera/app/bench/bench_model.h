@@ -6,23 +6,21 @@
 
 #include "tessera/app/bench/bench_op.h"
 #include "tessera/app/bench/model_inputs.h"
-#include "tessera/app/compile/load_graph.h"
+#include "tessera/app/compile/compile_options.h"
 #include "tessera/backend/exec/model_runner.h"
 
 namespace tessera::app {
 
-// The same model built in another way, e.g. with another plan, timed in turns with it.
+// The same model with another plan, or with none, timed in turns with it.
 struct BesideModel {
   std::string name;
-  LoadOptions load;  // inputs are those of the model
-  exec::ModelOptions model;
+  std::optional<PlanSchedules> plan;
 };
 
 struct ModelBenchOptions {
-  int threads = 1;
+  int threads = 1;  // of the code
   std::vector<std::string> peers;
-  LoadOptions load;
-  exec::ModelOptions model;
+  CompileOptions compile;
   std::map<std::string, HostTensor> inputs;  // by name; others are random
   runtime::TimingOptions timing;
   std::vector<BesideModel> beside;  // reported as peers
@@ -60,13 +58,10 @@ struct ModelBenchResult {
 // What a model computes by code of ours that is made in another way: for a GPU by the cores of this
 // machine, else by every node alone, with nothing rewritten, fused or reordered. `device` runs it.
 Result<std::vector<HostTensor>> outputs_otherwise(const onnx::Model& model,
-                                                  const target::Target& target,
-                                                  const LoadOptions& load,
-                                                  const exec::ModelOptions& building,
+                                                  const CompileOptions& options,
                                                   const std::vector<HostTensor>& inputs,
                                                   runtime::Device& device);
 
-Result<ModelBenchResult> bench_model(const std::string& spec, const target::Target& target,
-                                     const ModelBenchOptions& options);
+Result<ModelBenchResult> bench_model(const std::string& spec, const ModelBenchOptions& options);
 
 }  // namespace tessera::app

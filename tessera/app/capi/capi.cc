@@ -8,7 +8,7 @@
 #include "tessera/app/capi/handles.h"
 #include "tessera/app/compile/about_model.h"
 #include "tessera/app/compile/decide_model.h"
-#include "tessera/app/compile/prepare_model.h"
+#include "tessera/app/compile/open_model.h"
 #include "tessera/backend/artifact/compile_artifact.h"
 #include "tessera/backend/artifact/model_program.h"
 #include "tessera/backend/kernel/kernel_cache.h"
@@ -147,7 +147,6 @@ Result<Destination> read_options(const tsr_compile_options& options, app::Compil
   if (options.fast_math) {
     TESSERA_TRY(decide->target, target::allow_fast_math(decide->target, options.fast_math));
   }
-  decide->load = app::load_options_for(decide->target);
   if (options.target) {
     to.gpu = decide->target.is_gpu();
     to.elsewhere = !to.gpu && std::string_view(options.target) != "host";
@@ -155,9 +154,9 @@ Result<Destination> read_options(const tsr_compile_options& options, app::Compil
   const int threads =
       options.threads > 0 || !to.here() ? options.threads : target::default_threads();
   if (threads > 0) decide->target = target::code_target(decide->target, threads);
-  TESSERA_TRY(decide->load.import, import_options(options));
-  decide->load.cache = decide->build.cache = kernel::user_kernel_cache();
-  decide->build.build_threads = options.build_threads;
+  TESSERA_TRY(decide->import, import_options(options));
+  decide->cache = kernel::user_kernel_cache();
+  decide->build_threads = options.build_threads;
   if (options.plan) {
     TESSERA_TRY(decide->plan, load_plan(options.plan, decide->target, options.strict_plan != 0));
   }
@@ -173,27 +172,23 @@ Result<Decided> decide_again(const std::string& spec, const std::string& identit
   if (source.identity() != identity) {
     return make_error(ErrorCode::kIo, "{} has changed since it was compiled", spec);
   }
-  TESSERA_TRY(const onnx::Model* model, source.model());
-  TESSERA_TRY(app::DecidedModel decided, app::decide_model(*model, options));
+  TESSERA_TRY(app::DecidedModel decided, app::decide_model(source, options));
   return std::make_shared<const app::DecidedModel>(std::move(decided));
 }
 
 // For this processor, and nobody to judge schedules: as an earlier process may have left it.
 Result<void> prepare(app::ModelSource& source, const app::CompileOptions& options,
                      ModelState* model) {
-  TESSERA_TRY(model->prepared, app::prepare_model(source, {.load = options.load,
-                                                           .build = options.build,
-                                                           .plan = options.plan,
-                                                           .target = options.target}));
+  TESSERA_TRY(model->prepared, app::prepare_model(source, options));
   model->decided = [spec = source.spec(), identity = source.identity(), options] {
     return decide_again(spec, identity, options);
   };
   return {};
 }
 
-Result<void> compile_decided(const onnx::Model& onnx, const app::CompileOptions& options,
+Result<void> compile_decided(app::ModelSource& source, const app::CompileOptions& options,
                              const Destination& to, ModelState* model) {
-  TESSERA_TRY(app::DecidedModel made, app::decide_model(onnx, options));
+  TESSERA_TRY(app::DecidedModel made, app::decide_model(source, options));
   const auto decided = std::make_shared<const app::DecidedModel>(std::move(made));
   model->decided = [decided]() -> Result<Decided> { return decided; };
   const graph::Graph& graph = decided->graph;
@@ -208,8 +203,7 @@ Result<void> compile_decided(const onnx::Model& onnx, const app::CompileOptions&
     model->outputs = model->gpu->metadata().outputs;
   } else {
     model->prepared.emplace();
-    TESSERA_TRY(model->prepared->model,
-                exec::compile_model(graph, decided->tasks, options.target, decided->build));
+    TESSERA_TRY(model->prepared->model, app::compile_decided(*decided, options.target, nullptr));
   }
   return {};
 }
@@ -229,8 +223,7 @@ Result<void> compile_onnx(app::ModelSource source, const std::string& name,
   if (!source.spec().empty() && to.here() && decide.cost_model == app::kNoModel) {
     TESSERA_DO(prepare(source, decide, model.get()));
   } else {
-    TESSERA_TRY(const onnx::Model* onnx, source.model());
-    TESSERA_DO(compile_decided(*onnx, decide, to, model.get()));
+    TESSERA_DO(compile_decided(source, decide, to, model.get()));
   }
   if (model->prepared) {
     const artifact::Metadata metadata = artifact::describe(model->prepared->model, name);

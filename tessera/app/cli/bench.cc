@@ -22,6 +22,7 @@
 #include "tessera/app/cli/model_args.h"
 #include "tessera/app/cli/peer_args.h"
 #include "tessera/app/tune/tune_problem.h"
+#include "tessera/frontend/plan/rules.h"
 #include "tessera/lang/te/ops/winograd.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/support/files.h"
@@ -135,7 +136,7 @@ Result<std::vector<GivenOp>> given_ops(const BenchArgs& args, const target::Targ
   const auto parse = [&](const std::string& text) {
     const bool typed = dtype == DType::kF32 || text.find("dtype=") != std::string::npos;
     return app::parse_op(typed ? text : fmt::format("{},dtype={}", text, to_text(dtype)),
-                         app::passes_for(target).rules);
+                         plan::rules_for(target));
   };
   for (const std::string& text : args.ops) {
     Result<te::OpSpec> spec = parse(text);

@@ -145,10 +145,9 @@ Result<app::ModelBenchResult> bench_artifact(const std::string& path, const Name
 }
 
 Result<app::ModelBenchResult> bench_batched(std::string model, std::int64_t batch,
-                                            const target::Target& target,
                                             app::ModelBenchOptions options) {
-  TESSERA_DO(set_batch(batch, model, options.load.import.symbols));
-  TESSERA_TRY(app::ModelBenchResult result, app::bench_model(model, target, options));
+  TESSERA_DO(set_batch(batch, model, options.compile.import.symbols));
+  TESSERA_TRY(app::ModelBenchResult result, app::bench_model(model, options));
   if (batch > 0) result.bench.batch = batch;
   return result;
 }
@@ -179,15 +178,12 @@ Result<std::vector<BesidePlan>> add_beside(const std::vector<std::string>& names
   std::vector<BesidePlan> out;
   for (const std::string& name : names) {
     BesidePlan& added = out.emplace_back();
-    app::BesideModel other{name, options->load, options->model};
     if (name != kDefaults) {
       added.args = {.plan = name, .strict = false};
       TESSERA_TRY(added.plan, plan_schedules(added.args, run.target));
       if (!run.target.is_gpu()) warn_of_threads(added.args, added.plan, run.threads);
-      added.plan->apply_to(&other.load);
-      added.plan->apply_to(&other.model);
     }
-    options->beside.push_back(std::move(other));
+    options->beside.push_back({name, added.plan});
   }
   return out;
 }
@@ -216,34 +212,31 @@ Result<std::vector<std::string>> input_names(const std::string& model,
 int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
                  const ModelBenchArgs& args, const BenchRun& run, bool json, bool markdown) {
   app::ModelBenchOptions options;
-  Result<app::LoadOptions> load = load_options(flags, run.target);
-  if (!load) return report(load.error());
-  options.load = std::move(load).value();
+  Result<app::CompileOptions> compile = compile_options(flags, run.target);
+  if (!compile) return report(compile.error());
+  options.compile = std::move(compile).value();
   options.threads = run.threads;
   options.peers = run.peers;
   options.timing = run.timing;
   options.warmup_s = run.warmup_s;
   options.profile = args.profile;
-  options.model.progress = build_progress();
-  options.model.cache = options.load.cache = kernel_cache(args.no_cache);
+  options.compile.progress = build_progress();
+  options.compile.cache = kernel_cache(args.no_cache);
   Result<std::optional<app::PlanSchedules>> plan = plan_schedules(args.plan, run.target);
   if (!plan) return report(plan.error());
   if (!run.target.is_gpu()) warn_of_threads(args.plan, *plan, run.threads);
   const Result<std::vector<BesidePlan>> others = add_beside(args.beside, run, &options);
   if (!others) return report(others.error());
-  if (plan->has_value()) {
-    (*plan)->apply_to(&options.load);
-    (*plan)->apply_to(&options.model);
-  }
+  options.compile.plan = *plan;
   NamedTensors given;
   if (!args.inputs.empty()) {
     Result<NamedTensors> inputs =
-        read_arrays(args.inputs, [&] { return input_names(models[0], options.load.import); });
+        read_arrays(args.inputs, [&] { return input_names(models[0], options.compile.import); });
     if (!inputs) return report(inputs.error());
     given = std::move(inputs).value();
     for (const NamedTensor& t : given) {
       options.inputs[t.name] = t.tensor;
-      options.load.import.shapes.try_emplace(t.name, t.tensor.shape());
+      options.compile.import.shapes.try_emplace(t.name, t.tensor.shape());
     }
   }
   std::optional<RunRecord> record;
@@ -269,9 +262,9 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
       return report(make_error(ErrorCode::kInvalidArgument, "{}: an artifact has its {}; drop {}",
                                model, s.what, s.flag));
     }
-    Result<app::ModelBenchResult> result =
-        artifact::is_artifact(model) ? bench_artifact(model, given, run)
-                                     : bench_batched(model, flags.batch, run.target, options);
+    Result<app::ModelBenchResult> result = artifact::is_artifact(model)
+                                               ? bench_artifact(model, given, run)
+                                               : bench_batched(model, flags.batch, options);
     if (const auto code = report_misses(args.plan, *plan)) return *code;
     for (const BesidePlan& b : *others) (void)report_misses(b.args, b.plan);
     if (!result) return report_model(app::about_model(result.error(), model));
@@ -284,7 +277,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     wrong = wrong || (bench.compared && !bench.verified) || wrong_beside(bench, args.beside);
     list.push_back(model_json(*result));
     list.back()["device"] = target::to_text(run.target.kind);
-    list.back()["dtype"] = to_text(options.load.passes.floats);
+    list.back()["dtype"] = to_text(options.compile.floats);
     if (record) {
       if (const Result<void> added = record->add(list.back()); !added) return report(added.error());
     }

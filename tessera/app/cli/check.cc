@@ -44,7 +44,7 @@ void print_sizes(const onnx::CheckReport& r) {
 }
 
 int check(const ModelArgs& args, bool json) {
-  Result<app::LoadOptions> options = load_options(args);
+  Result<app::CompileOptions> options = compile_options(args);
   if (!options) return report(options.error());
   options->cache = kernel_cache(false);
   const Result<onnx::CheckReport> checked = app::check_model(args.model, *options);

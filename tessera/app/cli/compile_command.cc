@@ -78,16 +78,14 @@ Result<Compiled> compile(const CompileArgs& args, std::optional<app::PlanSchedul
                "for macOS\n",
                target.name);
   }
-  app::CompileOptions decide;
-  decide.target = code_target(target, args);
+  TESSERA_TRY(app::CompileOptions decide, compile_options(args.model, code_target(target, args)));
   const bool written = args.language != app::kNoModel;
   decide.cost_model = !args.search_model.empty() ? args.search_model
                       : written                  ? app::kShipped
                                                  : app::kNoModel;
   decide.language = args.language;
   decide.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
-  decide.build.progress = build_progress();
-  TESSERA_TRY(decide.load, load_options(args.model, target));
+  decide.progress = build_progress();
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));
   decide.plan = *plan;
   if (!target.is_gpu()) warn_of_threads(args.plan, *plan, decide.target.code_threads());
@@ -98,8 +96,8 @@ Result<Compiled> compile(const CompileArgs& args, std::optional<app::PlanSchedul
   decide.accept = [&](const graph::Graph& graph) {
     return artifact::check_weights_place(graph, options);
   };
-  TESSERA_TRY(onnx::Model onnx, app::load_onnx(args.model.model));
-  Result<app::DecidedModel> model = app::decide_model(std::move(onnx), decide);
+  app::ModelSource source(args.model.model);
+  Result<app::DecidedModel> model = app::decide_model(source, decide);
   if (!model) return app::about_model(model.error(), args.model.model);
   options.model = model->build;
   *judged = std::move(model->judged);

@@ -28,15 +28,15 @@ int run_collect(CollectArgs& args) {
   const Result<target::Target> target = measure::ask_target(args.target);
   if (!target) return report(target.error());
   o.target = *target;
-  app::LoadOptions load;
-  load.passes = app::passes_for(o.target);
+  app::CompileOptions compile;
+  compile.target = o.target;
   for (const std::string& type : args.types) {
     const Result<DType> floats = float_type(type);
     if (!floats) return report(floats.error());
-    load.passes.floats = *floats;
-    for (const std::string& name : args.models) o.subjects.push_back({name, false, load});
+    compile.floats = *floats;
+    for (const std::string& name : args.models) o.subjects.push_back({name, false, compile});
   }
-  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, load});
+  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, compile});
   const int threads = o.target.is_gpu() ? 1 : o.measure.threads;
   o.measure = measure::survey_options();
   o.measure.threads = threads;

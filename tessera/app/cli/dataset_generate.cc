@@ -66,10 +66,10 @@ int sample(SampleArgs& args) {
   if (!target) return report(target.error());
   scope.target = std::move(target).value();
   if (args.options.threads == 0) args.options.threads = default_threads(args.target, scope.target);
-  app::LoadOptions load;
-  load.passes = app::passes_for(scope.target);
-  for (const std::string& name : args.models) scope.subjects.push_back({name, false, load});
-  for (const std::string& spec : args.ops) scope.subjects.push_back({spec, true, load});
+  app::CompileOptions compile;
+  compile.target = scope.target;
+  for (const std::string& name : args.models) scope.subjects.push_back({name, false, compile});
+  for (const std::string& spec : args.ops) scope.subjects.push_back({spec, true, compile});
   ProgressLine line;
   const auto progress = [&](std::size_t done, std::size_t all) {
     line.show(fmt::format("sampling: {} of {} tasks", done, all));

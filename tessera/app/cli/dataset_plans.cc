@@ -16,11 +16,10 @@ namespace tessera::cli {
 namespace {
 
 int run_graphs(app::CollectPlansOptions& o, const std::string& cost_model) {
-  o.target = target::code_target(target::host(), o.threads);
-  o.load.passes = app::passes_for(target::host());
-  o.build.cache = kernel::user_kernel_cache();
+  o.compile.target = target::code_target(target::host(), o.threads);
+  o.compile.cache = kernel::user_kernel_cache();
   o.time_kernels = cost_model == "measured";
-  if (!o.time_kernels) o.models_of_kernels = app::model_paths(cost_model, o.target);
+  if (!o.time_kernels) o.models_of_kernels = app::model_paths(cost_model, o.compile.target);
   catch_interrupt();
   ProgressLine line(30);
   app::CollectPlansCallbacks callbacks;

@@ -14,6 +14,7 @@
 #include "tessera/app/study/eval.h"
 #include "tessera/app/tune/tune_problem.h"
 #include "tessera/backend/kernel/kernel_cache.h"
+#include "tessera/frontend/plan/rules.h"
 #include "tessera/learn/dataset/dataset.h"
 #include "tessera/learn/lm/generate.h"
 #include "tessera/learn/lm/transcribe.h"
@@ -55,7 +56,7 @@ Result<te::Dag> dag_of(const LmArgs& args, const target::Target& target,
   if (args.op.empty() == args.task.empty())
     return make_error(ErrorCode::kInvalidArgument, "name an operation or a task: --op or --task");
   if (!args.op.empty()) {
-    TESSERA_TRY(const te::OpSpec spec, app::parse_op(args.op, app::passes_for(target).rules));
+    TESSERA_TRY(const te::OpSpec spec, app::parse_op(args.op, plan::rules_for(target)));
     return te::make_dag(spec);
   }
   for (const dataset::TaskInfo& t : data.tasks) {

@@ -188,8 +188,9 @@ Result<onnx::ImportOptions> import_options(const ModelArgs& args) {
   return options;
 }
 
-Result<app::LoadOptions> load_options(const ModelArgs& args, const target::Target& target) {
-  app::LoadOptions options = app::load_options_for(target);
+Result<app::CompileOptions> compile_options(const ModelArgs& args, const target::Target& target) {
+  app::CompileOptions options;
+  options.target = target;
   TESSERA_TRY(options.import, import_options(args));
   const std::vector<std::string> known = graph::pass_names();
   for (const std::string& name : args.skip) {
@@ -198,8 +199,8 @@ Result<app::LoadOptions> load_options(const ModelArgs& args, const target::Targe
                         fmt::join(known, " "));
     }
   }
-  options.passes.skip = args.skip;
-  TESSERA_TRY(options.passes.floats, float_type(args.dtype));
+  options.skip_passes = args.skip;
+  TESSERA_TRY(options.floats, float_type(args.dtype));
   return options;
 }
 

@@ -46,9 +46,9 @@ Result<void> set_batch(std::int64_t batch, std::string& model,
 int with_batch(ModelArgs& args, const std::function<int()>& command);
 
 Result<onnx::ImportOptions> import_options(const ModelArgs& args);
-// Import and passes as the flags ask and `target` needs; refuses names of passes that do not exist.
-Result<app::LoadOptions> load_options(const ModelArgs& args,
-                                      const target::Target& target = target::host());
+// For `target`, as the flags ask; refuses names of passes that do not exist.
+Result<app::CompileOptions> compile_options(const ModelArgs& args,
+                                            const target::Target& target = target::host());
 
 // "1x3x224x224", "scalar" or "" for rank 0.
 Result<Shape> parse_shape(const std::string& text);

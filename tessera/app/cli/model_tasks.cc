@@ -6,13 +6,13 @@ namespace tessera::cli {
 
 Result<task::PlannedGraph> plan_model(const ModelArgs& args, const target::Target& target,
                                       bool fuse) {
-  TESSERA_TRY(app::LoadOptions load, load_options(args, target));
-  load.optimize = false;
-  TESSERA_TRY(graph::Graph graph, app::load_graph(args.model, load));
+  TESSERA_TRY(const app::CompileOptions options, compile_options(args, target));
+  TESSERA_TRY(graph::Graph graph, app::import_graph(args.model, options));
   task::PartitionOptions partition;
   partition.fuse = fuse;
-  load.passes.shapes_only = true;  // no command that lists kernels shows their weights
-  return task::apply_plan(std::move(graph), load.passes, partition, {});
+  graph::PassOptions passes = app::passes_for(options);
+  passes.shapes_only = true;  // no command that lists kernels shows their weights
+  return task::apply_plan(std::move(graph), std::move(passes), partition, {});
 }
 
 Result<const task::Task*> find_task(const task::TaskGraph& tasks, const ModelArgs& args,

@@ -12,12 +12,8 @@
 #include "tessera/app/cli/model_args.h"
 #include "tessera/app/cli/plan_args.h"
 #include "tessera/app/compile/about_model.h"
-#include "tessera/app/compile/prepare_model.h"
-#include "tessera/app/compile/run_loop.h"
-#include "tessera/app/compile/run_split.h"
+#include "tessera/app/compile/run_once.h"
 #include "tessera/backend/artifact/load_artifact.h"
-#include "tessera/frontend/onnx/input_types.h"
-#include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/device/devices.h"
 
 namespace tessera::cli {
@@ -29,12 +25,6 @@ struct RunArgs {
   std::string inputs, output, target = "host";
   int threads = 0;
   bool random = false, no_optimize = false, no_cache = false, json = false;
-};
-
-struct Named {
-  std::vector<std::string> names;
-  std::vector<HostTensor> tensors;
-  std::string plan_digest;  // of the code that ran; empty: a model in parts
 };
 
 // The tensors in the model's order; what is not given is one of `inputs`, which are random, with
@@ -67,102 +57,6 @@ Result<std::vector<HostTensor>> arrange_inputs(const RunArgs& args,
   return inputs;
 }
 
-Result<Named> run_static(const RunArgs& args, app::ModelSource& source, app::LoadOptions load,
-                         const std::map<std::string, HostTensor>& given, runtime::Device& device,
-                         const target::Target& machine,
-                         const std::optional<app::PlanSchedules>& plan) {
-  load.optimize = !args.no_optimize;
-  app::PrepareOptions options{
-      .load = std::move(load), .build = {}, .plan = plan, .target = {}, .note = {}};
-  std::string last;  // said when the work is done
-  options.note = [&](const std::string& line) { last = line; };
-  options.target = target::code_target(machine, device.target().code_threads());
-  options.build.progress = build_progress();
-  options.build.cache = options.load.cache;
-  TESSERA_TRY(const exec::PreparedModel prepared, app::prepare_model(source, options));
-  const exec::CompiledModel& model = prepared.model;
-  TESSERA_TRY(const std::vector<HostTensor> inputs,
-              arrange_inputs(args, given, model.input_names, model.input_types,
-                             app::random_model_inputs(model, 1)));
-  Named out;
-  out.plan_digest = model.digest;
-  out.names = model.output_names;
-  TESSERA_TRY(out.tensors, exec::run_model(model, device, inputs));
-  if (!last.empty()) fmt::print(stderr, "tessera: {}\n", last);
-  return out;
-}
-
-Result<Named> run_on_device(const RunArgs& args, const onnx::Model& model, app::LoadOptions load,
-                            const std::map<std::string, HostTensor>& given,
-                            const target::Target& machine,
-                            const std::optional<app::PlanSchedules>& plan) {
-  TESSERA_TRY(const std::unique_ptr<runtime::Device> device, runtime::open_device(machine.kind));
-  if (plan.has_value()) plan->apply_to(&load);
-  load.optimize = !args.no_optimize;
-  TESSERA_TRY(const graph::Graph graph, app::load_graph(model, load));
-  TESSERA_DO(exec::check_memory(graph));
-  std::vector<std::string> names;
-  std::vector<graph::TensorType> types;
-  for (const graph::ValueId id : graph.inputs) {
-    names.push_back(graph.value(id).name);
-    types.push_back(graph.type(id));
-  }
-  TESSERA_TRY(const std::vector<HostTensor> inputs,
-              arrange_inputs(args, given, names, types, app::random_model_inputs(names, types, 1)));
-  exec::ModelOptions options;
-  options.progress = build_progress();
-  options.cache = load.cache;
-  options.device = device.get();
-  options.partition.follow(load.passes.rules);
-  if (plan.has_value()) plan->apply_to(&options);
-  TESSERA_TRY(const exec::CompiledModel compiled, exec::compile_model(graph, machine, options));
-  Named out;
-  out.plan_digest = compiled.digest;
-  out.names = compiled.output_names;
-  TESSERA_TRY(out.tensors, exec::run_model(compiled, *device, inputs));
-  return out;
-}
-
-// Some shapes follow from data, for `reason`.
-Result<Named> run_in_parts(const RunArgs& args, const onnx::Model& model,
-                           const app::LoadOptions& load,
-                           const std::map<std::string, HostTensor>& given, runtime::Device& device,
-                           const std::optional<app::PlanSchedules>& plan,
-                           const std::string& reason) {
-  const onnx::ImportOptions& import = load.import;
-  TESSERA_TRY(const onnx::ResolvedInputs declared, onnx::resolve_inputs(model.graph, import));
-  std::vector<std::string> names;
-  std::vector<graph::TensorType> types;
-  std::map<std::string, HostTensor> values;
-  for (const onnx::GraphInput& input : declared.inputs) {
-    if (input.value) {
-      values[input.name] = *input.value;
-      continue;
-    }
-    if (!input.foreign.empty()) {
-      return make_error(ErrorCode::kUnsupported, "input '{}' is of type {}", input.name,
-                        input.foreign);
-    }
-    names.push_back(input.name);
-    types.push_back(input.type);
-  }
-  TESSERA_TRY(const std::vector<HostTensor> inputs,
-              arrange_inputs(args, given, names, types, app::random_model_inputs(names, types, 1)));
-  for (std::size_t i = 0; i < names.size(); ++i) values[names[i]] = inputs[i];
-  app::NodeEvaluator evaluator(target::host(), device, app::kWorthCompiling, load.cache);
-  exec::ModelOptions options;
-  options.progress = build_progress();
-  options.cache = load.cache;
-  if (plan.has_value()) plan->apply_to(&options);
-  TESSERA_TRY(app::SplitRun ran, app::run_split(model, values, evaluator, device, load, options));
-  fmt::print(stderr, "tessera: {} of {} nodes ran on the host: {}\n", ran.host_nodes,
-             ran.model_nodes, reason);
-  Named out;
-  for (const onnx::ValueInfo& v : model.graph.outputs) out.names.push_back(v.name);
-  out.tensors = std::move(ran.outputs);
-  return out;
-}
-
 Result<std::map<std::string, HostTensor>> read_inputs(
     const RunArgs& args, const std::function<Result<std::vector<std::string>>()>& names) {
   std::map<std::string, HostTensor> given;
@@ -172,7 +66,7 @@ Result<std::map<std::string, HostTensor>> read_inputs(
   return given;
 }
 
-Result<Named> run_artifact(const RunArgs& args) {
+Result<app::RunOutputs> run_artifact(const RunArgs& args) {
   TESSERA_TRY(const auto loaded,
               artifact::load_artifact(args.model.model, {.threads = args.threads}));
   const artifact::Metadata& m = loaded->metadata();
@@ -186,14 +80,14 @@ Result<Named> run_artifact(const RunArgs& args) {
               read_inputs(args, [&]() -> Result<std::vector<std::string>> { return names; }));
   TESSERA_TRY(const std::vector<HostTensor> inputs,
               arrange_inputs(args, given, names, types, app::random_model_inputs(names, types, 1)));
-  Named out;
+  app::RunOutputs out;
   out.plan_digest = m.plan_digest;
   for (const artifact::TensorDescription& t : m.outputs) out.names.push_back(t.name);
   TESSERA_TRY(out.tensors, loaded->run(inputs));
   return out;
 }
 
-Result<Named> run_any(const RunArgs& args, std::optional<app::PlanSchedules>* plan) {
+Result<app::RunOutputs> run_any(const RunArgs& args, std::optional<app::PlanSchedules>* plan) {
   if (artifact::is_artifact(args.model.model)) {
     if (args.target != "host" || !args.model.fast_math.empty())
       return make_error(ErrorCode::kInvalidArgument, "an artifact has its target; drop --{}",
@@ -204,39 +98,38 @@ Result<Named> run_any(const RunArgs& args, std::optional<app::PlanSchedules>* pl
   TESSERA_TRY(const target::Target machine,
               fast_target(runtime::resolve_target(args.target), args.model));
   TESSERA_TRY(*plan, plan_schedules(args.plan, machine));
-  TESSERA_TRY(app::LoadOptions load, load_options(args.model, machine));
-  load.cache = kernel_cache(args.no_cache);
+  TESSERA_TRY(app::CompileOptions options,
+              compile_options(args.model, target::code_target(machine, args.threads)));
+  options.plan = *plan;
+  options.optimize = !args.no_optimize;
+  options.cache = kernel_cache(args.no_cache);
+  options.progress = build_progress();
+  std::string last;  // said when the work is done
+  options.note = [&](const std::string& line) { last = line; };
   app::ModelSource source(args.model.model);
   const auto names = [&]() -> Result<std::vector<std::string>> {
     TESSERA_TRY(const onnx::Model* model, source.model());
-    return open_inputs(model->graph, load.import);
+    return open_inputs(model->graph, options.import);
   };
   TESSERA_TRY(const auto given, read_inputs(args, names));
   for (const auto& [name, tensor] : given) {
-    if (load.import.values.contains(name) || load.import.literals.contains(name)) {
+    if (options.import.values.contains(name) || options.import.literals.contains(name)) {
       return make_error(ErrorCode::kInvalidArgument, "input '{}' is in --inputs and in --value",
                         name);
     }
-    load.import.shapes.try_emplace(name, tensor.shape());
+    options.import.shapes.try_emplace(name, tensor.shape());
   }
-  if (machine.is_gpu()) {
-    TESSERA_TRY(const onnx::Model* model, source.model());
-    Result<Named> out = run_on_device(args, *model, load, given, machine, *plan);
-    if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
-    return make_error(ErrorCode::kUnsupported, "{}; such models run on the host only",
-                      out.error().message);
-  }
-  load.import.unrolled_nodes = app::kUnrolledNodes;
-  runtime::CpuDevice device({.threads = args.threads});
-  warn_of_threads(args.plan, *plan, device.target().code_threads());
-  Result<Named> out = run_static(args, source, load, given, device, machine, *plan);
-  if (out.ok() || out.error().code != ErrorCode::kDataDependent) return out;
-  if (plan->has_value()) (*plan)->apply_to(&load);
-  load.optimize = !args.no_optimize;
-  const std::string reason = out.error().message;
-  TESSERA_TRY(const onnx::Model* model, source.model());
-  return run_in_parts(args, *model, load, given, device, *plan,
-                      reason.substr(0, reason.find('\n')));
+  if (!machine.is_gpu()) warn_of_threads(args.plan, *plan, args.threads);
+  const auto give = [&](const std::vector<std::string>& wanted,
+                        const std::vector<graph::TensorType>& types,
+                        const exec::CompiledModel* model) {
+    return arrange_inputs(
+        args, given, wanted, types,
+        model ? app::random_model_inputs(*model, 1) : app::random_model_inputs(wanted, types, 1));
+  };
+  TESSERA_TRY(app::RunOutputs out, app::run_once(source, options, give));
+  if (!last.empty()) fmt::print(stderr, "tessera: {}\n", last);
+  return out;
 }
 
 struct Summary {
@@ -256,7 +149,7 @@ Summary summary_of(const HostTensor& t) {
   return out;
 }
 
-void print_outputs(const RunArgs& args, const Named& out) {
+void print_outputs(const RunArgs& args, const app::RunOutputs& out) {
   nlohmann::ordered_json json = {
       {"model", args.model.model}, {"plan_digest", out.plan_digest}, {"outputs", {}}};
   for (std::size_t i = 0; i < out.names.size(); ++i) {
@@ -277,7 +170,7 @@ void print_outputs(const RunArgs& args, const Named& out) {
 
 int run_command(const RunArgs& args) {
   std::optional<app::PlanSchedules> plan;
-  const Result<Named> out = run_any(args, &plan);
+  const Result<app::RunOutputs> out = run_any(args, &plan);
   if (const auto code = report_misses(args.plan, plan)) return *code;
   if (!out) return report_model(app::about_model(out.error(), args.model.model));
   NamedTensors named;

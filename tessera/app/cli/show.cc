@@ -13,6 +13,7 @@
 #include "tessera/backend/codegen/ptx_tools.h"
 #include "tessera/backend/kernel/build_kernel.h"
 #include "tessera/frontend/plan/plan.h"
+#include "tessera/frontend/plan/rules.h"
 #include "tessera/lang/ir/text.h"
 #include "tessera/lang/te/op_spec.h"
 #include "tessera/machine/runtime/device/devices.h"
@@ -65,15 +66,12 @@ void print_times(const std::vector<lower::PassTime>& times) {
 Result<void> show_graph(const ShowArgs& args) {
   TESSERA_TRY(const target::Target target,
               fast_target(runtime::resolve_target(args.target), args.model));
-  TESSERA_TRY(app::LoadOptions load, load_options(args.model, target));
-  load.optimize = false;
-  TESSERA_TRY(graph::Graph graph, app::load_graph(args.model.model, load));
-  graph::PassOptions passes = app::passes_for(target);
+  TESSERA_TRY(const app::CompileOptions options, compile_options(args.model, target));
+  TESSERA_TRY(graph::Graph graph, app::import_graph(args.model.model, options));
+  graph::PassOptions passes = app::passes_for(options);
   passes.print_after = args.print_after;
   passes.stop_after = args.stop_after;
-  passes.skip = args.skip;
-  passes.floats = load.passes.floats;
-  passes.skip.insert(passes.skip.end(), args.model.skip.begin(), args.model.skip.end());
+  passes.skip.insert(passes.skip.end(), args.skip.begin(), args.skip.end());
   TESSERA_TRY(const graph::PassReport report, graph::optimize(graph, passes));
   if (args.time_passes) {
     for (const graph::PassTime& t : report.times) {
@@ -89,16 +87,16 @@ Result<void> show_graph(const ShowArgs& args) {
 Result<void> show_layouts(const ShowArgs& args) {
   TESSERA_TRY(const target::Target target,
               fast_target(runtime::resolve_target(args.target), args.model));
-  TESSERA_TRY(app::LoadOptions load, load_options(args.model, target));
-  load.optimize = false;
-  TESSERA_TRY(const graph::Graph graph, app::load_graph(args.model.model, load));
+  TESSERA_TRY(const app::CompileOptions options, compile_options(args.model, target));
+  TESSERA_TRY(const graph::Graph graph, app::import_graph(args.model.model, options));
+  const graph::PassOptions passes = app::passes_for(options);
   plan::Plan plan;
   if (!args.plan.empty()) {
     TESSERA_TRY(plan, plan::load_plan(args.plan));
   }
-  TESSERA_TRY(const task::PlannedGraph rules, task::apply_plan(graph, load.passes, {}, {}));
+  TESSERA_TRY(const task::PlannedGraph rules, task::apply_plan(graph, passes, {}, {}));
   TESSERA_TRY(const task::PlannedGraph planned,
-              task::apply_plan(graph, load.passes, {}, plan::Decider(plan.decisions)));
+              task::apply_plan(graph, passes, {}, plan::Decider(plan.decisions)));
   std::vector<PlanView> views = {{args.model.model + ", by rules", &rules}};
   if (!args.plan.empty()) views.push_back({args.model.model + ", " + args.plan, &planned});
   if (!args.output.empty()) return write_file(args.output, {layout_picture(views, plan)});
@@ -143,7 +141,7 @@ Result<std::string> code_of(const std::string& stage, const lower::Lowered& lowe
 // The expression of --op, or of --task of the model.
 Result<te::Dag> shown_dag(const ShowArgs& args, const target::Target& target) {
   if (args.task.empty()) {
-    TESSERA_TRY(const te::OpSpec spec, app::parse_op(args.op, app::passes_for(target).rules));
+    TESSERA_TRY(const te::OpSpec spec, app::parse_op(args.op, plan::rules_for(target)));
     return te::make_dag(spec);
   }
   TESSERA_TRY(const task::PlannedGraph planned, plan_model(args.model, target, true));

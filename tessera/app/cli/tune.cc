@@ -58,13 +58,13 @@ constexpr double kDefaultBudgetSeconds = 600;
 Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   app::TuneOptions o;
   TESSERA_TRY(o.target, fast_target(measure::ask_target(args.target), args.model));
-  TESSERA_TRY(const app::LoadOptions load, load_options(args.model, o.target));
+  TESSERA_TRY(const app::CompileOptions compile, compile_options(args.model, o.target));
   for (const std::string& name : args.models) {
-    o.subjects.push_back({name, false, load});
+    o.subjects.push_back({name, false, compile});
     app::TuneSubject& s = o.subjects.back();
-    TESSERA_DO(set_batch(args.model.batch, s.name, s.load.import.symbols));
+    TESSERA_DO(set_batch(args.model.batch, s.name, s.compile.import.symbols));
   }
-  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, load});
+  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, compile});
   if (args.model.batch > 0 && !args.ops.empty()) {
     return make_error(ErrorCode::kInvalidArgument,
                       "--batch is for models, not for operations; trials of a round are --round");
@@ -154,12 +154,11 @@ Result<ArtifactCheck> write_artifact(const TuneArgs& args, const app::TuneOption
                                      const plan::Plan& plan) {
   TESSERA_TRY(const app::PlanSchedules schedules,
               app::PlanSchedules::make(plan, options.target, false));
-  app::CompileOptions decide;
+  app::CompileOptions decide = options.subjects[0].compile;
   decide.target = target::code_target(options.target, options.measure.threads);
-  decide.load = options.subjects[0].load;
   decide.plan = schedules;
-  TESSERA_TRY(const onnx::Model onnx, app::load_onnx(options.subjects[0].name));
-  TESSERA_TRY(const app::DecidedModel model, app::decide_model(onnx, decide));
+  app::ModelSource source(options.subjects[0].name);
+  TESSERA_TRY(const app::DecidedModel model, app::decide_model(source, decide));
   artifact::ArtifactOptions out;
   out.name = artifact::default_name(args.models[0]);
   out.model = model.build;
@@ -230,14 +229,13 @@ std::vector<PeerComparison> compare_peers(const TuneArgs& args, const app::TuneO
     }
     line.show(fmt::format("{} compared with {}", model, fmt::join(peers, ", ")), true);
     app::ModelBenchOptions bench;
-    bench.load = subject.load;
-    schedules->apply_to(&bench.load);
-    schedules->apply_to(&bench.model);
-    bench.model.cache = options.model.cache;
+    bench.compile = subject.compile;
+    bench.compile.plan = *schedules;
+    bench.compile.cache = options.model.cache;
     bench.threads = args.threads;
     bench.peers = peers;
     bench.timing = {.samples = 11, .time_limit_s = peers_limit_s(options.budget_s)};
-    const auto result = app::bench_model(model, options.target, bench);
+    const auto result = app::bench_model(model, bench);
     if (!result) {
       line.say(fmt::format("{}: {}", model, result.error().message));
       continue;
@@ -391,7 +389,7 @@ Result<app::Simulation> run_simulation(const TuneArgs& args, std::int64_t trials
   one.policy = "random";
   TESSERA_TRY(const app::TuneOptions tuning, tune_options(one));
   TESSERA_TRY(const app::TuneProblem problem,
-              app::make_tune_problem(tuning.subjects, tuning.model.partition));
+              app::make_tune_problem(tuning.subjects, task::PartitionOptions()));
   app::SimulateOptions o;
   o.database = args.simulate;
   o.target = tuning.target;

@@ -115,14 +115,12 @@ class ModelPlans {
         base_((fs::path(options.folder) / file_name(model)).string()) {}
 
   Result<void> open() {
-    LoadOptions plain = options_.load;
-    plain.optimize = false;
-    TESSERA_TRY(undecided_, load_graph(model_, plain));
+    TESSERA_TRY(undecided_, import_graph(model_, options_.compile));
     TESSERA_TRY(PlanGraph graph,
-                PlanGraph::make(undecided_, options_.load.passes, file_name(model_)));
+                PlanGraph::make(undecided_, passes_for(options_.compile), file_name(model_)));
     graph_.emplace(std::move(graph));
     // What comes before the first decision is the same for all plans.
-    graph::PassOptions first = options_.load.passes;
+    graph::PassOptions first = passes_for(options_.compile);
     first.stop_after = graph::kLastUndecided;
     TESSERA_DO(graph::optimize(undecided_, first));
     TESSERA_TRY(lines_, read_lines(lines_path()));
@@ -202,8 +200,8 @@ class ModelPlans {
   // All plans are compared with the rules' plan: that one with every node alone.
   Result<void> check_rules() {
     TESSERA_TRY(const onnx::Model model, load_onnx(model_));
-    const Result<std::vector<HostTensor>> want = outputs_otherwise(
-        model, options_.target, options_.load, options_.build, inputs_of(rules_), device_);
+    const Result<std::vector<HostTensor>> want =
+        outputs_otherwise(model, options_.compile, inputs_of(rules_), device_);
     if (!want) {
       unchecked_ = want.error().message;
       return {};
@@ -235,11 +233,10 @@ class ModelPlans {
   std::string lines_path() const { return base_ + ".plans.jsonl"; }
 
   Result<task::PlannedGraph> planned(plan::Decider decider, bool shapes_only = false) const {
-    graph::PassOptions passes = options_.load.passes;
+    graph::PassOptions passes = passes_for(options_.compile);
     passes.verify = false;
     passes.shapes_only = shapes_only;
-    return task::apply_plan(undecided_, std::move(passes), options_.build.partition,
-                            std::move(decider));
+    return task::apply_plan(undecided_, std::move(passes), {}, std::move(decider));
   }
   static Decisions decisions_of(const task::PlannedGraph& planned) {
     Decisions out;
@@ -252,8 +249,8 @@ class ModelPlans {
     out.estimate_s = estimates_.seconds(planned.tasks.tasks);
     for (const task::Task& t : planned.tasks.tasks) out.kernels.push_back({t.key, t.weight});
     out.graph = std::move(planned.graph);
-    TESSERA_TRY(out.model,
-                exec::compile_model(out.graph, planned.tasks, options_.target, options_.build));
+    TESSERA_TRY(out.model, exec::compile_model(out.graph, planned.tasks, options_.compile.target,
+                                               build_options(options_.compile)));
     return out;
   }
 
@@ -384,7 +381,7 @@ class ModelPlans {
 
   // Touches as much as a run of the model does.
   void evict(const exec::CompiledModel& model) {
-    const std::int64_t least = 2 * options_.target.l2_bytes;
+    const std::int64_t least = 2 * options_.compile.target.l2_bytes;
     const auto bytes = static_cast<std::size_t>(
         std::clamp(model.constant_bytes + model.live_bytes, least, std::max(kMostEvicted, least)));
     if (other_.size() < bytes) other_.resize(bytes);
@@ -423,8 +420,9 @@ Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
     return options.budget_s > 0 && seconds_since(start) > options.budget_s ? "budget" : "";
   };
   runtime::CpuDevice device({.threads = options.threads});
-  TESSERA_TRY(PlanEstimates estimates,
-              PlanEstimates::make(options.models_of_kernels, options.target, options.threads));
+  TESSERA_TRY(
+      PlanEstimates estimates,
+      PlanEstimates::make(options.models_of_kernels, options.compile.target, options.threads));
   CollectPlansResult result;
   for (const std::string& model : options.models) {
     if (!why_stop().empty()) break;

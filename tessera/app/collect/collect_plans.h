@@ -14,9 +14,7 @@ namespace tessera::app {
 
 struct CollectPlansOptions {
   std::vector<std::string> models;  // files or zoo:NAME
-  LoadOptions load;
-  exec::ModelOptions build;
-  target::Target target = target::host();  // of this machine
+  CompileOptions compile;           // for this machine
   int threads = 1;
   std::int64_t plans = 500;     // of each model in the end, the rules' plan included
   double searched_share = 0.5;  // drawn near the fastest so far; the others anywhere

@@ -316,7 +316,7 @@ class Importer {
   Result<void> add_networks() {
     std::vector<std::string> models = options_.networks;
     if (models.empty()) models.assign(models_.begin(), models_.end());
-    const std::vector<LoadOptions> loads = loads_for(out_.header.machines);
+    const std::vector<CompileOptions> loads = loads_for(out_.header.machines);
     for (const std::string& model : models) {
       say(fmt::format("tasks of {}", model));
       TESSERA_TRY(dataset::NetworkInfo info, network_info(model, loads, &out_.header.tasks));
@@ -344,8 +344,8 @@ Result<ImportResult> import_dataset(const ImportOptions& options, const std::str
   return Importer(options, std::move(writer), std::move(spill)).run();
 }
 
-std::vector<LoadOptions> loads_for(const std::vector<dataset::MachineInfo>& machines) {
-  std::vector<LoadOptions> out;
+std::vector<CompileOptions> loads_for(const std::vector<dataset::MachineInfo>& machines) {
+  std::vector<CompileOptions> out;
   bool processor = machines.empty();
   std::set<target::Kind> gpus;
   for (const dataset::MachineInfo& m : machines) {
@@ -354,25 +354,25 @@ std::vector<LoadOptions> loads_for(const std::vector<dataset::MachineInfo>& mach
       processor = true;
     } else if (gpus.insert(target->kind).second) {
       for (const DType type : {DType::kF32, DType::kF16}) {
-        LoadOptions load;
-        load.passes = passes_for(*target);
-        load.passes.floats = type;
+        CompileOptions load;
+        load.target = *target;
+        load.floats = type;
         out.push_back(std::move(load));
       }
     }
   }
-  if (processor) out.insert(out.begin(), LoadOptions());
+  if (processor) out.insert(out.begin(), CompileOptions());
   return out;
 }
 
 Result<dataset::NetworkInfo> network_info(const std::string& model,
-                                          const std::vector<LoadOptions>& loads,
+                                          const std::vector<CompileOptions>& loads,
                                           std::vector<dataset::TaskInfo>* tasks) {
   dataset::NetworkInfo info;
   info.name = without_zoo(model);
   std::set<std::string> known;
   for (const dataset::TaskInfo& t : *tasks) known.insert(t.key);
-  for (const LoadOptions& load : loads) {
+  for (const CompileOptions& load : loads) {
     TESSERA_TRY(const TuneProblem problem, make_tune_problem({{model, false, load}}, {}));
     std::map<std::string, int> weights;
     const auto add = [&](const std::vector<TaskUse>& uses) {
@@ -402,7 +402,7 @@ Result<dataset::NetworkInfo> network_info(const std::string& model,
 
 void read_networks_again(dataset::Dataset* dataset,
                          const std::function<void(const std::string& what)>& progress) {
-  const std::vector<LoadOptions> loads = loads_for(dataset->machines);
+  const std::vector<CompileOptions> loads = loads_for(dataset->machines);
   for (dataset::NetworkInfo& network : dataset->networks) {
     if (progress) progress(fmt::format("tasks of {}", network.name));
     Result<dataset::NetworkInfo> info =

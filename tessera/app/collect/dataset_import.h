@@ -48,12 +48,12 @@ Result<ImportResult> import_dataset(const ImportOptions& options, const std::str
 // tasks that `tasks` does not have. Models are loaded in each of these ways; on GPUs a network has
 // the tasks of all types that it may be run in.
 Result<dataset::NetworkInfo> network_info(const std::string& model,
-                                          const std::vector<LoadOptions>& loads,
+                                          const std::vector<CompileOptions>& loads,
                                           std::vector<dataset::TaskInfo>* tasks);
 
 // How models are loaded for these machines: once for all processors, in f32 and f16 for a kind of
 // GPU.
-std::vector<LoadOptions> loads_for(const std::vector<dataset::MachineInfo>& machines);
+std::vector<CompileOptions> loads_for(const std::vector<dataset::MachineInfo>& machines);
 
 // The networks of a dataset as the zoo has them today, with the definitions of all their tasks;
 // those that it does not have stay.

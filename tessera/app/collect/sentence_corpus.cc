@@ -74,7 +74,7 @@ class UnitCollector {
  private:
   Result<TuneProblem> read(const TuneSubject& subject, std::size_t machine) {
     TuneSubject s = subject;
-    s.load.passes = passes_for(options_.machines[machine]);
+    s.compile.target = options_.machines[machine];
     return make_tune_problem({s}, {});
   }
   Result<void> leave_out(const TuneSubject& subject, std::size_t machine) {

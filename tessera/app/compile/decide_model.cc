@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/app/compile/load_graph.h"
 #include "tessera/machine/target/cpus.h"
 
 namespace tessera::app {
@@ -30,7 +31,7 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
     if (options.note) options.note(line);
   };
   judging.search_threads =
-      options.build.build_threads > 0 ? options.build.build_threads : target::usable_cpus();
+      options.build_threads > 0 ? options.build_threads : target::usable_cpus();
   Result<std::shared_ptr<const model::CostModel>> loaded =
       model::load_models(paths, judging.search_threads);
   if (!loaded.ok() && options.cost_model == kShipped) {
@@ -58,30 +59,32 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
   if (model->judged->plan.tasks.size() == judging.known.tasks.size()) return {};
   TESSERA_TRY(const PlanSchedules schedules,
               PlanSchedules::make(model->judged->plan, options.target, false));
-  schedules.apply_to(&model->build);
+  model->build.schedule = schedules.schedules();
   return {};
 }
 
 }  // namespace
 
-Result<DecidedModel> decide_model(onnx::Model model, const CompileOptions& options) {
+Result<DecidedModel> decide_model(ModelSource& source, const CompileOptions& options) {
   DecidedModel out;
-  LoadOptions load = options.load;
-  load.optimize = false;
-  TESSERA_TRY(graph::Graph imported, load_graph(model, load));
-  model = {};
-  TESSERA_TRY(task::PlannedGraph planned,
-              task::apply_plan(std::move(imported), load.passes, options.build.partition,
-                               plan::Decider(options.plan ? options.plan->plan().decisions
-                                                          : plan::Decisions())));
+  TESSERA_TRY(const onnx::Model* model, source.model());
+  TESSERA_TRY(graph::Graph imported, import_graph(*model, options));
+  source.forget();
+  TESSERA_TRY(task::PlannedGraph planned, plan_graph(std::move(imported), options));
   out.graph = std::move(planned.graph);
   if (options.accept) TESSERA_DO(options.accept(out.graph));
   out.tasks = std::move(planned.tasks);
   out.decided = std::move(planned.decided);
-  out.build = options.build;
-  if (options.plan) options.plan->apply_to(&out.build);
+  out.build = build_options(options);
   TESSERA_DO(judge(options, &out));
   return out;
+}
+
+Result<exec::CompiledModel> compile_decided(const DecidedModel& model, const target::Target& target,
+                                            runtime::Device* device) {
+  exec::ModelOptions build = model.build;
+  build.device = device;
+  return exec::compile_model(model.graph, model.tasks, target, build);
 }
 
 }  // namespace tessera::app

@@ -7,7 +7,6 @@
 #include "tessera/app/compile/run_eager.h"
 #include "tessera/frontend/onnx/integer_products.h"
 #include "tessera/frontend/onnx/model_files.h"
-#include "tessera/frontend/plan/rules.h"
 #include "tessera/frontend/zoo/zoo.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/support/model_name.h"
@@ -18,7 +17,7 @@ namespace {
 // Large constants (weights to dequantize or transpose) are folded by compiled code.
 class Folding {
  public:
-  explicit Folding(const LoadOptions& options)
+  explicit Folding(const CompileOptions& options)
       : evaluator_(target::host(), device_, kWorthCompiling, options.cache),
         import_(options.import) {
     if (!import_.builder.evaluate) import_.builder.evaluate = std::ref(evaluator_);
@@ -30,34 +29,6 @@ class Folding {
   NodeEvaluator evaluator_;
   onnx::ImportOptions import_;
 };
-
-}  // namespace
-
-graph::PassOptions passes_for(const target::Target& target) {
-  graph::PassOptions passes;
-  passes.rules = plan::rules_for(target);
-  return passes;
-}
-
-std::int64_t integer_products_for(const target::Target& target) {
-  constexpr int kWarpRows = 16;
-  const auto shapes = target::tensor_shapes(target);
-  const bool warps = std::any_of(shapes.begin(), shapes.end(), [](const target::TensorShape& s) {
-    return s.dtype == DType::kI8 && s.m == kWarpRows;
-  });
-  // One instruction of a processor adds four products; images are unsigned and weights signed.
-  const bool dots = target.arch == target::Arch::kAArch64 ? target.has_i8_mma : target.has_i8_dot;
-  return warps ? 1 : dots ? 4 : 0;
-}
-
-LoadOptions load_options_for(const target::Target& target) {
-  LoadOptions options;
-  options.passes = passes_for(target);
-  options.integer_products = integer_products_for(target);
-  return options;
-}
-
-namespace {
 
 Result<onnx::Model> load_with(const std::string& spec,
                               Result<onnx::Model> (*load)(const std::string& path)) {
@@ -79,7 +50,7 @@ Result<onnx::Model> load_outline(const std::string& spec) {
   return load_with(spec, onnx::load_outline);
 }
 
-Result<onnx::CheckReport> check_model(const std::string& spec, const LoadOptions& options) {
+Result<onnx::CheckReport> check_model(const std::string& spec, const CompileOptions& options) {
   TESSERA_TRY(const onnx::Model outline, load_outline(spec));
   if (auto report = onnx::check_outline(outline, options.import)) return std::move(*report);
   TESSERA_TRY(const onnx::Model model, load_onnx(spec));
@@ -89,19 +60,36 @@ Result<onnx::CheckReport> check_model(const std::string& spec, const LoadOptions
   return report;
 }
 
-Result<graph::Graph> load_graph(const onnx::Model& model, const LoadOptions& options) {
+Result<graph::Graph> import_graph(const onnx::Model& model, const CompileOptions& options) {
   Folding folding(options);
   // Sums of bytes exceed what f16 holds.
-  const bool integers = options.integer_products > 0 && options.passes.floats == DType::kF32;
-  TESSERA_TRY(graph::Graph graph,
-              onnx::import_model(
-                  integers ? onnx::with_integer_products(model, options.integer_products) : model,
-                  folding.import()));
-  if (options.optimize) TESSERA_DO(graph::optimize(graph, options.passes));
+  const std::int64_t products = options.floats == DType::kF32 ? integer_products_for(options) : 0;
+  return onnx::import_model(products > 0 ? onnx::with_integer_products(model, products) : model,
+                            folding.import());
+}
+
+Result<graph::Graph> import_graph(const std::string& spec, const CompileOptions& options) {
+  TESSERA_TRY(const onnx::Model model, load_onnx(spec));
+  auto graph = import_graph(model, options);
+  if (!graph) return about_model(graph.error(), spec);
   return graph;
 }
 
-Result<graph::Graph> load_graph(const std::string& spec, const LoadOptions& options) {
+Result<task::PlannedGraph> plan_graph(graph::Graph imported, const CompileOptions& options) {
+  task::PartitionOptions partition;
+  partition.fuse = options.fuse;
+  return task::apply_plan(
+      std::move(imported), passes_for(options), partition,
+      plan::Decider(options.plan ? options.plan->plan().decisions : plan::Decisions()));
+}
+
+Result<graph::Graph> load_graph(const onnx::Model& model, const CompileOptions& options) {
+  TESSERA_TRY(graph::Graph graph, import_graph(model, options));
+  TESSERA_DO(graph::optimize(graph, passes_for(options)));
+  return graph;
+}
+
+Result<graph::Graph> load_graph(const std::string& spec, const CompileOptions& options) {
   TESSERA_TRY(const onnx::Model model, load_onnx(spec));
   auto graph = load_graph(model, options);
   if (!graph) return about_model(graph.error(), spec);

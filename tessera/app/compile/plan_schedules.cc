@@ -59,13 +59,8 @@ Result<PlanSchedules> PlanSchedules::make(plan::Plan plan, const target::Target&
   return PlanSchedules(std::move(state));
 }
 
-void PlanSchedules::apply_to(LoadOptions* options) const {
-  options->passes.decider = std::make_shared<plan::Decider>(state_->plan.decisions);
-}
-
-void PlanSchedules::apply_to(exec::ModelOptions* options) const {
-  options->partition.decider = std::make_shared<plan::Decider>(state_->plan.decisions);
-  options->schedule = [state = state_](const task::Task& task) { return state->schedule(task); };
+std::function<Result<schedule::Schedule>(const task::Task&)> PlanSchedules::schedules() const {
+  return [state = state_](const task::Task& task) { return state->schedule(task); };
 }
 
 const plan::Plan& PlanSchedules::plan() const { return state_->plan; }

@@ -191,7 +191,7 @@ class Body {
   Body(Loop loop, const LoopContext& context) : loop_(std::move(loop)), context_(context) {}
 
   Result<std::optional<LoopRun>> run() {
-    const std::int64_t limit = context_.load.import.max_loop_steps;
+    const std::int64_t limit = context_.options.import.max_loop_steps;
     if (loop_.trips > limit && !loop_.asks) return onnx::too_many_steps(limit);
     Result<graph::Graph> imported = import();
     if (!imported.ok()) {
@@ -272,10 +272,10 @@ class Body {
       if (read.contains(i.name) && own.insert(i.name).second) part.graph.initializers.push_back(i);
     }
     onnx::ImportOptions import;
-    import.builder = context_.load.import.builder;
+    import.builder = context_.options.import.builder;
     if (!import.builder.evaluate) import.builder.evaluate = std::ref(context_.evaluator);
-    import.max_nodes = context_.load.import.max_nodes;
-    import.max_loop_steps = context_.load.import.max_loop_steps;
+    import.max_nodes = context_.options.import.max_nodes;
+    import.max_loop_steps = context_.options.import.max_loop_steps;
     import.unrolled_nodes = kUnrolledNodes;
     return onnx::import_model(part, import);
   }
@@ -305,9 +305,9 @@ class Body {
 
   Result<void> prepare() {
     known_long_ = loop_.trips >= kStepsBeforeCompiling && !may_end();
-    if (context_.load.optimize) TESSERA_DO(graph::optimize(graph_, context_.load.passes));
-    if (graph_.nodes.empty()) return {};
-    TESSERA_TRY(tasks_, task::extract_tasks(graph_, context_.options.partition));
+    TESSERA_TRY(task::PlannedGraph planned, plan_graph(std::move(graph_), context_.options));
+    graph_ = std::move(planned.graph);
+    tasks_ = std::move(planned.tasks);
     for (const task::Task& t : tasks_.tasks) work_ += t.flops * t.weight;
     return {};
   }
@@ -322,7 +322,9 @@ class Body {
       if (outputs.ok() || graph_.nodes.empty()) return outputs;
     }
     if (!runner_) {
-      TESSERA_TRY(compiled_, exec::compile_model(graph_, tasks_, target::host(), context_.options));
+      const CompileOptions& options = context_.options;
+      TESSERA_TRY(compiled_,
+                  exec::compile_model(graph_, tasks_, options.target, build_options(options)));
       runner_.emplace(compiled_, context_.device);
     }
     for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner_->set_input(i, inputs[i]));

@@ -28,13 +28,12 @@ struct LoopContext {
   const std::vector<onnx::Initializer>& constants;  // of the scope
   NodeEvaluator& evaluator;
   runtime::Device& device;
-  const LoadOptions& load;
-  const exec::ModelOptions& options;
+  const CompileOptions& options;
 };
 
 // Empty: not a loop, or one whose body cannot be imported once for all steps (shapes that change
 // from step to step, sequences, no step at all); run_eager takes those. kUnsupported: more steps
-// than load.import.max_loop_steps.
+// than options.import.max_loop_steps.
 Result<std::optional<LoopRun>> run_loop(const onnx::Node& node, const LoopContext& context);
 
 // Runs a graph node by node. What the evaluator cannot do by itself is an error.

@@ -28,17 +28,12 @@ onnx::ValueInfo info_of(const std::string& name, const HostTensor& tensor) {
 class SplitRunner {
  public:
   SplitRunner(const onnx::Model& model, const Values& inputs, NodeEvaluator& evaluator,
-              runtime::Device& device, const LoadOptions& load, const exec::ModelOptions& options)
-      : whole_(model),
-        values_(inputs),
-        evaluator_(evaluator),
-        device_(device),
-        load_(load),
-        options_(options) {
-    import_.builder = load.import.builder;
+              runtime::Device& device, const CompileOptions& options)
+      : whole_(model), values_(inputs), evaluator_(evaluator), device_(device), options_(options) {
+    import_.builder = options.import.builder;
     if (!import_.builder.evaluate) import_.builder.evaluate = std::ref(evaluator_);
-    import_.max_nodes = load.import.max_nodes;
-    import_.max_loop_steps = load.import.max_loop_steps;
+    import_.max_nodes = options.import.max_nodes;
+    import_.max_loop_steps = options.import.max_loop_steps;
     import_.override_declared = true;
   }
 
@@ -72,13 +67,13 @@ class SplitRunner {
   // The inputs of a part: in the first one they vary from run to run, so that nothing is folded.
   onnx::ImportOptions options_of(const onnx::Model& part, bool first) const {
     onnx::ImportOptions import = import_;
-    import.unrolled_nodes = load_.import.unrolled_nodes;
+    import.unrolled_nodes = options_.import.unrolled_nodes;
     for (const onnx::ValueInfo& info : part.graph.inputs) {
       const auto value = values_.find(info.name);
       if (value == values_.end()) continue;
       const HostTensor& t = value->second;
-      const bool fixed =
-          load_.import.values.contains(info.name) || load_.import.literals.contains(info.name);
+      const bool fixed = options_.import.values.contains(info.name) ||
+                         options_.import.literals.contains(info.name);
       const bool few = !is_float(t.dtype()) && t.size() <= kFewIntegers;
       if (first ? fixed : few) {
         import.values[info.name] = t;
@@ -131,8 +126,9 @@ class SplitRunner {
     double work = 0;
     task::TaskGraph tasks;
     if (!graph.nodes.empty()) {
-      if (load_.optimize) TESSERA_DO(graph::optimize(graph, load_.passes));
-      TESSERA_TRY(tasks, task::extract_tasks(graph, options_.partition));
+      TESSERA_TRY(task::PlannedGraph planned, plan_graph(std::move(graph), options_));
+      graph = std::move(planned.graph);
+      tasks = std::move(planned.tasks);
       for (const task::Task& t : tasks.tasks) work += t.flops * t.weight;
     }
     std::vector<HostTensor> inputs;
@@ -152,7 +148,7 @@ class SplitRunner {
                                                   const task::TaskGraph& tasks,
                                                   const std::vector<HostTensor>& inputs) {
     TESSERA_TRY(const exec::CompiledModel compiled,
-                exec::compile_model(graph, tasks, target::host(), options_));
+                exec::compile_model(graph, tasks, options_.target, build_options(options_)));
     out_.compiled_kernels += static_cast<std::int64_t>(compiled.kernels.size());
     return exec::run_model(compiled, device_, inputs);
   }
@@ -161,9 +157,8 @@ class SplitRunner {
   Result<void> run_loops(onnx::SplitModel& split) {
     std::vector<onnx::Node> others;
     for (const onnx::Node& node : split.ready) {
-      TESSERA_TRY(
-          std::optional<LoopRun> ran,
-          run_loop(node, {whole_, values_, split.constants, evaluator_, device_, load_, options_}));
+      TESSERA_TRY(std::optional<LoopRun> ran, run_loop(node, {whole_, values_, split.constants,
+                                                              evaluator_, device_, options_}));
       if (!ran) {
         others.push_back(node);
         continue;
@@ -217,8 +212,7 @@ class SplitRunner {
   Values values_;
   NodeEvaluator& evaluator_;
   runtime::Device& device_;
-  const LoadOptions& load_;
-  const exec::ModelOptions& options_;
+  const CompileOptions& options_;
   onnx::ImportOptions import_;  // without inputs: these are per part
   SplitRun out_;
 };
@@ -226,9 +220,8 @@ class SplitRunner {
 }  // namespace
 
 Result<SplitRun> run_split(const onnx::Model& model, const Values& inputs, NodeEvaluator& evaluator,
-                           runtime::Device& device, const LoadOptions& load,
-                           const exec::ModelOptions& options) {
-  return SplitRunner(model, inputs, evaluator, device, load, options).run();
+                           runtime::Device& device, const CompileOptions& options) {
+  return SplitRunner(model, inputs, evaluator, device, options).run();
 }
 
 }  // namespace tessera::app

@@ -24,6 +24,6 @@ struct SplitRun {
 Result<SplitRun> run_split(const onnx::Model& model,
                            const std::map<std::string, HostTensor>& inputs,
                            NodeEvaluator& evaluator, runtime::Device& device,
-                           const LoadOptions& load, const exec::ModelOptions& options);
+                           const CompileOptions& options);
 
 }  // namespace tessera::app

@@ -212,8 +212,7 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
     const double elapsed_s = options.elapsed_s ? options.elapsed_s() : seconds_since(start);
     return options.budget_s > 0 && elapsed_s > kAlternativesShare * options.budget_s;
   };
-  TESSERA_TRY(TuneProblem problem,
-              make_tune_problem(options.subjects, options.model.partition, late));
+  TESSERA_TRY(TuneProblem problem, make_tune_problem(options.subjects, {}, late));
   if (problem.tasks.empty()) {
     return make_error(ErrorCode::kUnsupported, "{}: there is no kernel to tune",
                       options.subjects[0].name);

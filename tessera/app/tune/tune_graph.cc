@@ -90,10 +90,8 @@ class GraphTuning {
 
   Result<TuneResult> run(const target::Target& machine) {
     const TuneSubject& subject = options_.subjects[0];
-    LoadOptions plain = subject.load;
-    plain.optimize = false;
-    TESSERA_TRY(imported_, load_graph(subject.name, plain));
-    TESSERA_TRY(costs_, PlanCosts::make(imported_, subject.load.passes, options_.model.partition));
+    TESSERA_TRY(imported_, import_graph(subject.name, subject.compile));
+    TESSERA_TRY(costs_, PlanCosts::make(imported_, passes_for(subject.compile), {}));
     if (options_.target.is_gpu()) costs_->run_side_by_side();
     TESSERA_DO(visit_neighbours(*costs_, [this] { return over(shares_.list); }));
     TESSERA_TRY(rules_, costs_->tasks_of({}));
@@ -202,8 +200,8 @@ class GraphTuning {
     }
     TESSERA_TRY(estimates_, PlanEstimates::make(options_.learner.pretrained, options_.target,
                                                 options_.measure.threads));
-    TESSERA_TRY(judge_, NetworkJudge::make(imported_, options_.subjects[0].load.passes, points_,
-                                           options_.judges, *costs_, estimates_));
+    TESSERA_TRY(judge_, NetworkJudge::make(imported_, passes_for(options_.subjects[0].compile),
+                                           points_, options_.judges, *costs_, estimates_));
     return {};
   }
 

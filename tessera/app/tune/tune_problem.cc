@@ -10,6 +10,7 @@
 #include "tessera/frontend/graph/passes/algorithms.h"
 #include "tessera/frontend/plan/columns.h"
 #include "tessera/frontend/plan/convolution.h"
+#include "tessera/frontend/plan/rules.h"
 #include "tessera/lang/te/ops/columns.h"
 
 namespace tessera::app {
@@ -143,7 +144,7 @@ class ProblemBuilder {
   Result<task::PlannedGraph> planned(plan::Decisions given) const {
     const TuneSubject& subject = problem_.subjects[subject_];
     given.insert(subject.given.begin(), subject.given.end());
-    graph::PassOptions passes = subject.load.passes;
+    graph::PassOptions passes = passes_for(subject.compile);
     passes.shapes_only = true;
     return task::apply_plan(problem_.imported[subject_], passes, partition_,
                             plan::Decider(std::move(given)));
@@ -151,9 +152,7 @@ class ProblemBuilder {
 
   Result<void> add_model() {
     const TuneSubject& subject = problem_.subjects[subject_];
-    LoadOptions plain = subject.load;
-    plain.optimize = false;
-    TESSERA_TRY(problem_.imported[subject_], load_graph(subject.name, plain));
+    TESSERA_TRY(problem_.imported[subject_], import_graph(subject.name, subject.compile));
     TESSERA_TRY(task::PlannedGraph untuned, planned({}));
     TESSERA_TRY(UsesByKey uses, uses_of(untuned, ""));
     if (const auto rest = uses.find(""); rest != uses.end()) {
@@ -260,8 +259,9 @@ class ProblemBuilder {
 
   Result<void> add_op() {
     const bool fixed = names_algorithm(problem_.subjects.back().name);
-    TESSERA_TRY(const te::OpSpec spec, parse_op(problem_.subjects.back().name,
-                                                problem_.subjects.back().load.passes.rules));
+    TESSERA_TRY(const te::OpSpec spec,
+                parse_op(problem_.subjects.back().name,
+                         plan::rules_for(problem_.subjects.back().compile.target)));
     problem_.subjects.back().name = te::to_text(spec);
     if (!has_choice(spec)) {
       TESSERA_TRY(const std::size_t task, op_task(spec, ""));

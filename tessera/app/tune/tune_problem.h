@@ -20,8 +20,8 @@ namespace tessera::app {
 struct TuneSubject {
   std::string name;  // path, zoo:NAME or the canonical spec
   bool is_op = false;
-  LoadOptions load;       // of a model; of an operation the rules alone
-  plan::Decisions given;  // of a model: what is settled about it; the rest is left to rules
+  CompileOptions compile;  // of a model; of an operation the target alone
+  plan::Decisions given;   // of a model: what is settled about it; the rest is left to rules
 };
 
 struct TuneTask {

@@ -88,7 +88,7 @@ Result<task::PlannedGraph> WholeModels::planned(std::size_t subject,
                                                 const Selection* selection) const {
   const TuneProblem& problem = session_.problem();
   return task::apply_plan(
-      problem.imported[subject], problem.subjects[subject].load.passes, options_.model.partition,
+      problem.imported[subject], passes_for(problem.subjects[subject].compile), {},
       plan::Decider(selection != nullptr ? decisions(*selection) : plan::Decisions()));
 }
 
@@ -218,8 +218,10 @@ Result<bool> WholeModels::check_untuned(std::size_t subject, SubjectReport* repo
   TESSERA_TRY(const std::vector<HostTensor>* got, wanted(subject));
   const auto otherwise = [&]() -> Result<std::vector<HostTensor>> {
     TESSERA_TRY(const onnx::Model model, load_onnx(s.name));
-    return outputs_otherwise(model, options_.target, s.load, options_.model,
-                             random_model_inputs(plain->graph, kSeed), *device_);
+    CompileOptions how = s.compile;
+    how.target = options_.target;
+    how.cache = options_.model.cache;
+    return outputs_otherwise(model, how, random_model_inputs(plain->graph, kSeed), *device_);
   };
   const Result<std::vector<HostTensor>> want = otherwise();
   if (!want) {

@@ -228,7 +228,7 @@ Result<void> check_weights_place(const graph::Graph& graph, const ArtifactOption
 
 Result<ArtifactReport> compile_artifact(graph::Graph graph, const target::Target& target,
                                         const std::string& folder, const ArtifactOptions& options) {
-  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.model.partition));
+  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph));
   return compile_artifact(std::move(graph), tasks, target, folder, options);
 }
 

@@ -48,7 +48,7 @@ struct ArtifactReport {
 Result<ArtifactReport> compile_artifact(graph::Graph graph, const task::TaskGraph& tasks,
                                         const target::Target& target, const std::string& folder,
                                         const ArtifactOptions& options = {});
-// With the tasks that options.model.partition gives.
+// With the tasks of the default partition.
 Result<ArtifactReport> compile_artifact(graph::Graph graph, const target::Target& target,
                                         const std::string& folder,
                                         const ArtifactOptions& options = {});

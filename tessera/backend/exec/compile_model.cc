@@ -372,7 +372,7 @@ Result<void> check_memory(const graph::Graph& graph) {
 
 Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Target& target,
                                     const ModelOptions& options) {
-  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph, options.partition));
+  TESSERA_TRY(const task::TaskGraph tasks, task::extract_tasks(graph));
   return compile_model(graph, tasks, target, options);
 }
 

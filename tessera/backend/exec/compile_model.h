@@ -21,7 +21,6 @@
 namespace tessera::exec {
 
 struct ModelOptions {
-  task::PartitionOptions partition;
   codegen::CodegenOptions codegen;
   int build_threads = 0;                             // 0: one per core
   std::shared_ptr<const kernel::KernelCache> cache;  // of code; null: everything is built
@@ -88,7 +87,7 @@ Result<void> check_memory(const graph::Graph& graph);
 // memory.
 Result<CompiledModel> compile_model(const graph::Graph& graph, const task::TaskGraph& tasks,
                                     const target::Target& target, const ModelOptions& options = {});
-// With the tasks that options.partition gives.
+// With the tasks of the default partition.
 Result<CompiledModel> compile_model(const graph::Graph& graph, const target::Target& target,
                                     const ModelOptions& options = {});
 

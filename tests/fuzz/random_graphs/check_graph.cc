@@ -40,8 +40,7 @@ class Checker {
     if (std::string bad = prepare(); !bad.empty()) return bad;
     if (waits_for_data_) return check_split();
     if (std::string bad = check_graph_("import", imported_); !bad.empty()) return bad;
-    load_.optimize = true;
-    const auto graph = app::load_graph(model_, load_);
+    const auto graph = app::import_graph(model_, load_);
     if (!graph.ok()) return "passes: " + graph.error().message;
     if (std::string bad = check_graph_("passes", *graph); !bad.empty()) return bad;
     if (options_.plan != 0) {
@@ -60,13 +59,12 @@ class Checker {
     auto model = onnx::parse_model(*bytes, "");
     if (!model.ok()) return "read: " + model.error().message;
     model_ = std::move(*model);
-    load_ = app::load_options_for(target::host());
     load_.import.symbols = case_.symbols;
-    load_.optimize = false;
+    load_.build_threads = 1;
     auto trace = trace_case(case_);
     if (!trace.ok()) return "oracle: " + trace.error().message;
     trace_ = std::move(*trace);
-    auto imported = app::load_graph(model_, load_);
+    auto imported = app::import_graph(model_, load_);
     waits_for_data_ = !imported.ok() && imported.error().code == ErrorCode::kDataDependent;
     if (waits_for_data_) return "";
     if (!imported.ok()) return "import: " + imported.error().message;
@@ -125,7 +123,7 @@ class Checker {
     plan::Decider decider({}, [rng = Rng(options_.plan)](const plan::Point& p) mutable {
       return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
     });
-    const auto drawn = task::apply_plan(imported_, load_.passes, {}, std::move(decider));
+    const auto drawn = task::apply_plan(imported_, app::passes_for(load_), {}, std::move(decider));
     if (!drawn.ok()) return "plan: " + drawn.error().message;
     std::string bad = check_graph_("plan", drawn->graph);
     if (bad.empty() && options_.compile && !drawn->decided.empty()) {
@@ -197,7 +195,8 @@ class Checker {
   std::string check_opencl() {
     static const auto device = runtime::open_device(target::Kind::kOpenCl);
     if (!device.ok()) return "";
-    app::LoadOptions load = app::load_options_for((*device)->target());
+    app::CompileOptions load;
+    load.target = (*device)->target();
     load.import = load_.import;
     const auto graph = app::load_graph(model_, load);
     if (!graph.ok()) return "opencl: " + graph.error().message;
@@ -211,8 +210,7 @@ class Checker {
 
   std::string check_split() {
     app::NodeEvaluator evaluator(target::host(), single());
-    load_.optimize = true;
-    auto ran = app::run_split(model_, case_.inputs, evaluator, single(), load_, model_options());
+    auto ran = app::run_split(model_, case_.inputs, evaluator, single(), load_);
     if (!ran.ok()) return "split: " + ran.error().message;
     count(&Counts::parts);
     return compare("split", std::move(ran->outputs));
@@ -221,7 +219,7 @@ class Checker {
   const Case& case_;
   const CheckOptions& options_;
   onnx::Model model_;
-  app::LoadOptions load_;
+  app::CompileOptions load_;
   Trace trace_{{}};
   graph::Graph imported_;
   bool waits_for_data_ = false;

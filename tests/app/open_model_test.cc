@@ -1,10 +1,12 @@
 // Models that one process leaves for the next: found, refused and made again.
-#include "tessera/app/compile/prepare_model.h"
+#include "tessera/app/compile/open_model.h"
 
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
+#include <set>
 
 #include <gtest/gtest.h>
 #include <sys/resource.h>
@@ -38,8 +40,7 @@ class PrepareModel : public ::testing::Test {
             .ok());
   }
   void use_cache(std::int64_t limit) {
-    options_.build.cache =
-        std::make_shared<const kernel::KernelCache>(DiskCache(path("cache"), limit));
+    options_.cache = std::make_shared<const kernel::KernelCache>(DiskCache(path("cache"), limit));
   }
 
   exec::PreparedModel prepare() const {
@@ -73,7 +74,7 @@ class PrepareModel : public ::testing::Test {
   }
 
   TemporaryFolder folder_;
-  PrepareOptions options_;
+  CompileOptions options_;
 };
 
 TEST_F(PrepareModel, TheSecondTimeNothingIsMadeAndEverythingIsTheSame) {
@@ -125,29 +126,23 @@ TEST_F(PrepareModel, OperatorsOfTheHostKeepTheirAttributes) {
 TEST_F(PrepareModel, AnotherFileOrOptionIsAnotherModel) {
   prepare();
   ASSERT_TRUE(was_found(prepare()));
-  options_.load.passes.skip = {"fold_scales"};
+  options_.skip_passes = {"fold_scales"};
   EXPECT_FALSE(was_found(prepare()));
-  options_.load.passes.skip = {};
-  options_.load.passes.rules.winograd = false;
+  options_.skip_passes = {};
+  options_.integer_products = integer_products_for(options_) + 4;
   EXPECT_FALSE(was_found(prepare()));
-  options_.load.passes.rules.winograd = true;
-  const std::int64_t integers = options_.load.integer_products;
-  options_.load.integer_products = integers + 4;
+  options_.integer_products.reset();
+  options_.optimize = false;
   EXPECT_FALSE(was_found(prepare()));
-  options_.load.integer_products = integers;
-  for (std::int64_t plan::Rules::*rule :
-       {&plan::Rules::split_products, &plan::Rules::split_rows, &plan::Rules::split_columns}) {
-    const std::int64_t usual = options_.load.passes.rules.*rule;
-    options_.load.passes.rules.*rule = usual + 1;
-    EXPECT_FALSE(was_found(prepare()));
-    options_.load.passes.rules.*rule = usual;
-  }
-  options_.load.optimize = false;
+  options_.optimize = true;
+  options_.fuse = false;
   EXPECT_FALSE(was_found(prepare()));
-  options_.load.optimize = true;
-  options_.load.import.shapes["input"] = {1, 784};
+  options_.fuse = true;
+  options_.build_threads = 1;
+  EXPECT_TRUE(was_found(prepare())) << "the code is the same";
+  options_.import.shapes["input"] = {1, 784};
   EXPECT_FALSE(was_found(prepare()));
-  options_.load.import.shapes.clear();
+  options_.import.shapes.clear();
   options_.target = target::code_target(target::host(), 2);
   EXPECT_FALSE(was_found(prepare()));
   options_.target = target::code_target(target::host(), 1);
@@ -204,7 +199,7 @@ TEST_F(PrepareModel, DamagedEntriesAreMadeAgain) {
 
 // Bytes under the right key that are no model of it.
 TEST_F(PrepareModel, EntriesThatAreNoModelsAreNotTaken) {
-  const DiskCache& disk = options_.build.cache->disk();
+  const DiskCache& disk = options_.cache->disk();
   const std::string huge = std::string(8, '\x7f'), none = std::string(64, '\0');
   for (const std::string& answer : {std::string(), std::string("short"), huge, none}) {
     ASSERT_TRUE(store_entry(disk, "key", {answer}).ok());
@@ -249,7 +244,7 @@ TEST_F(PrepareModel, LargeModelsAreNotKeptAndThatIsSaid) {
   EXPECT_NE(told[0].find("TESSERA_CACHE_MB="), std::string::npos) << told[0];
   EXPECT_FALSE(was_found(prepare()));
   EXPECT_EQ(told.size(), 2u) << "each time";
-  EXPECT_LE(options_.build.cache->disk().usage().bytes, 150'000);
+  EXPECT_LE(options_.cache->disk().usage().bytes, 150'000);
   // The limit that it names is enough.
   const std::int64_t named = std::stoll(told[0].substr(told[0].find("_MB=") + 4));
   use_cache(named << 20);
@@ -265,7 +260,7 @@ TEST_F(PrepareModel, LargeModelsAreNotKeptAndThatIsSaid) {
 // External data is read where it lies, but what runs does not depend on it any more.
 TEST_F(PrepareModel, HoldsNoPartOfItsFiles) {
   save("mlp@hidden=32", 0);
-  options_.build.cache = nullptr;
+  options_.cache = nullptr;
   const exec::PreparedModel made = prepare();
   const std::vector<float> want = outputs(made);
   for (const HostTensor& t : made.model.constants) EXPECT_FALSE(t.is_view());
@@ -288,7 +283,7 @@ TEST_F(PrepareModel, WarningsOfTheImportAreToldAgain) {
   std::swap(model.graph.nodes.front(), model.graph.nodes.back());  // not sorted
   ASSERT_TRUE(onnx::save_model(model, file()).ok());
   std::vector<std::string> told;
-  options_.load.import.warn = [&](const std::string& w) { told.push_back(w); };
+  options_.import.warn = [&](const std::string& w) { told.push_back(w); };
   prepare();
   const std::vector<std::string> first = std::exchange(told, {});
   EXPECT_FALSE(first.empty());
@@ -301,10 +296,50 @@ TEST_F(PrepareModel, WithoutACacheAndWithoutANameNothingIsKept) {
   EXPECT_EQ(read.identity(), "");
   EXPECT_TRUE(prepare_model(read, options_).ok());
   EXPECT_FALSE(was_found(prepare())) << "of the file, for the first time";
-  options_.build.cache = nullptr;
+  options_.cache = nullptr;
   EXPECT_FALSE(was_found(prepare()));
   ModelSource absent(path("absent.onnx"));
   EXPECT_EQ(prepare_model(absent, options_).error().code, ErrorCode::kIo);
+}
+
+TEST_F(PrepareModel, OpensOnTheDeviceOfTheTarget) {
+  ModelSource source(file());
+  const Result<OpenModel> open = open_model(source, options_);
+  ASSERT_TRUE(open.ok()) << open.error().message;
+  EXPECT_EQ(open->device->target().code_threads(), 1);
+  const auto got =
+      exec::run_model(open->model(), *open->device, random_model_inputs(open->model(), 5));
+  EXPECT_TRUE(got.ok());
+  EXPECT_TRUE(was_found(prepare())) << "it was kept";
+  options_.target = target::find_target("h200").value();
+  const Result<OpenModel> elsewhere = open_model(source, options_);
+  EXPECT_TRUE(elsewhere.ok() || elsewhere.error().code == ErrorCode::kUnavailable);
+}
+
+TEST(CompileDigest, EveryOptionThatCodeFollowsFromIsInIt) {
+  const CompileOptions usual;
+  std::set<std::string> digests = {compile_digest(usual)};
+  const auto differs = [&](const std::function<void(CompileOptions&)>& change) {
+    CompileOptions options;
+    change(options);
+    return digests.insert(compile_digest(options)).second;
+  };
+  EXPECT_TRUE(differs([](auto& o) { o.target = target::find_target("h200").value(); }));
+  EXPECT_TRUE(differs([](auto& o) { o.import.symbols["n"] = 2; }));
+  EXPECT_TRUE(differs([](auto& o) { o.integer_products = 0; }));
+  EXPECT_TRUE(differs([](auto& o) { o.optimize = false; }));
+  EXPECT_TRUE(differs([](auto& o) { o.skip_passes = {"fold_scales"}; }));
+  EXPECT_TRUE(differs([](auto& o) { o.floats = DType::kF16; }));
+  EXPECT_TRUE(differs([](auto& o) { o.fuse = false; }));
+  EXPECT_TRUE(differs([](auto& o) { o.cost_model = kShipped; }));
+  EXPECT_TRUE(differs([](auto& o) { o.language = kShipped; }));
+  plan::Plan plan;
+  plan.target = target::to_text(target::host());
+  for (const bool strict : {false, true}) {
+    EXPECT_TRUE(
+        differs([&](auto& o) { o.plan = *PlanSchedules::make(plan, target::host(), strict); }));
+  }
+  EXPECT_FALSE(differs([](auto& o) { o.build_threads = 3; }));
 }
 
 }  // namespace

@@ -1,13 +1,12 @@
-// A model for this process in one step: found among those that earlier runs prepared, or made.
+// A model by the name that a user gives it.
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
-#include "tessera/app/compile/load_graph.h"
-#include "tessera/app/compile/plan_schedules.h"
 #include "tessera/backend/exec/prepared_model.h"
+#include "tessera/frontend/onnx/model.h"
 
 namespace tessera::app {
 
@@ -36,18 +35,7 @@ class ModelSource {
   std::vector<std::string> beside_;
 };
 
-struct PrepareOptions {
-  LoadOptions load;
-  exec::ModelOptions build;
-  std::optional<PlanSchedules> plan;
-  target::Target target;  // of the code; for this process
-  // One line for people: that the next start will not find the model.
-  std::function<void(const std::string&)> note;
-};
-
-// The cache is build.cache. A model is found by the content of its files, the build of Tessera, the
-// machine and everything in the options that the code follows from; warnings of its import are
-// told again. Errors are those of load_onnx, load_graph and exec::compile_model.
-Result<exec::PreparedModel> prepare_model(ModelSource& source, const PrepareOptions& options);
+// Of its content. Empty: it cannot be read.
+std::string file_digest(const std::string& path);
 
 }  // namespace tessera::app
