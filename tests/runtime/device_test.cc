@@ -109,6 +109,8 @@ TEST(Devices, ACpuIsThisProcessWithAPoolOfItsOwn) {
   EXPECT_TRUE((*device)->features().in_process);
   EXPECT_FALSE((*device)->features().plans);
   expect_fills(**device);
+  EXPECT_TRUE(open_device("cpu").ok());
+  EXPECT_EQ(open_device("abacus").error().code, ErrorCode::kInvalidArgument);
   const DeviceSession outer(**device), inner(**device);
   EXPECT_TRUE((*device)->synchronise().ok());
 }

@@ -14,9 +14,9 @@
 #include "tessera/app/cli/bench_output.h"
 #include "tessera/app/cli/bench_record.h"
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/compile/about_model.h"
 #include "tessera/backend/artifact/load_artifact.h"
+#include "tessera/support/counted.h"
 
 namespace tessera::cli {
 namespace {
@@ -181,7 +181,7 @@ Result<std::vector<BesidePlan>> add_beside(const std::vector<std::string>& names
     if (name != kDefaults) {
       added.args = {.plan = name, .strict = false};
       TESSERA_TRY(added.plan, plan_schedules(added.args, run.target));
-      if (!run.target.is_gpu()) warn_of_threads(added.args, added.plan, run.threads);
+      warn_of_threads(added.args, added.plan, run.target, run.threads);
     }
     options->beside.push_back({name, added.plan});
   }
@@ -224,7 +224,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   options.compile.cache = kernel_cache(args.no_cache);
   Result<std::optional<app::PlanSchedules>> plan = plan_schedules(args.plan, run.target);
   if (!plan) return report(plan.error());
-  if (!run.target.is_gpu()) warn_of_threads(args.plan, *plan, run.threads);
+  warn_of_threads(args.plan, *plan, run.target, run.threads);
   const Result<std::vector<BesidePlan>> others = add_beside(args.beside, run, &options);
   if (!others) return report(others.error());
   options.compile.plan = *plan;

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/model_args.h"
 #include "tessera/frontend/zoo/zoo.h"
+#include "tessera/support/counted.h"
 #include "tessera/support/model_name.h"
 
 namespace tessera::cli {

@@ -7,18 +7,15 @@
 
 #include <fmt/ranges.h>
 
-#include "tessera/app/cli/artifact_check.h"
+#include "tessera/app/bench/write_artifact.h"
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/model_args.h"
 #include "tessera/app/cli/plan_args.h"
 #include "tessera/app/cli/progress.h"
-#include "tessera/app/compile/about_model.h"
-#include "tessera/app/compile/decide_model.h"
 #include "tessera/backend/artifact/cmake_config.h"
-#include "tessera/backend/artifact/compile_artifact.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/cpus.h"
+#include "tessera/support/counted.h"
 
 namespace tessera::cli {
 namespace {
@@ -31,12 +28,6 @@ struct CompileArgs {
   artifact::ArtifactOptions options;
   int threads = 0;  // 0: one a core of the target
   bool check = false, json = false;
-};
-
-// What a compilation wrote, and how it compares where that was asked.
-struct Compiled {
-  artifact::ArtifactReport report;
-  std::optional<ArtifactCheck> check;
 };
 
 // The machine, with the threads that the code is made for.
@@ -61,8 +52,18 @@ std::ptrdiff_t count_changed(const app::ZeroTrialResult& r) {
                        [](const app::TaskPrediction& t) { return t.changed; });
 }
 
-Result<Compiled> compile(const CompileArgs& args, std::optional<app::PlanSchedules>* plan,
-                         std::optional<app::ZeroTrialResult>* judged) {
+// What the plan lacks is left to learned models. Where they changed nothing the plan itself says
+// what it lacks.
+void warn_of_judged(const CompileArgs& args, const app::WrittenArtifact& written) {
+  if (args.plan.plan.empty() || !written.judged || count_changed(*written.judged) == 0) return;
+  fmt::print(stderr,
+             "tessera: warning: {}: has schedules for {} of {} tasks; learned models judge the "
+             "others\n",
+             args.plan.plan, written.tasks - written.judged->tasks.size(), written.tasks);
+}
+
+Result<app::WrittenArtifact> compile(const CompileArgs& args,
+                                     std::optional<app::PlanSchedules>* plan) {
   static const std::map<std::string, artifact::Emit> kEmit = {{"so", artifact::Emit::kShared},
                                                               {"a", artifact::Emit::kStatic},
                                                               {"obj", artifact::Emit::kObject}};
@@ -78,48 +79,26 @@ Result<Compiled> compile(const CompileArgs& args, std::optional<app::PlanSchedul
                "for macOS\n",
                target.name);
   }
-  TESSERA_TRY(app::CompileOptions decide, compile_options(args.model, code_target(target, args)));
+  TESSERA_TRY(app::CompileOptions how, compile_options(args.model, code_target(target, args)));
   const bool written = args.language != app::kNoModel;
-  decide.cost_model = !args.search_model.empty() ? args.search_model
-                      : written                  ? app::kShipped
-                                                 : app::kNoModel;
-  decide.language = args.language;
-  decide.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
-  decide.progress = build_progress();
+  how.cost_model = !args.search_model.empty() ? args.search_model
+                   : written                  ? app::kShipped
+                                              : app::kNoModel;
+  how.language = args.language;
+  how.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
+  how.progress = build_progress();
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));
-  decide.plan = *plan;
-  if (!target.is_gpu()) warn_of_threads(args.plan, *plan, decide.target.code_threads());
+  how.plan = *plan;
+  warn_of_threads(args.plan, *plan, target, how.target.code_threads());
   artifact::ArtifactOptions options = args.options;
   options.emit = kEmit.at(args.emit);
   options.weights = kWeights.at(args.weights);
   if (options.name.empty()) options.name = artifact::default_name(args.model.model);
-  decide.accept = [&](const graph::Graph& graph) {
-    return artifact::check_weights_place(graph, options);
-  };
   app::ModelSource source(args.model.model);
-  Result<app::DecidedModel> model = app::decide_model(source, decide);
-  if (!model) return app::about_model(model.error(), args.model.model);
-  options.model = model->build;
-  *judged = std::move(model->judged);
-  // Where they changed nothing the plan itself says what it lacks.
-  if (plan->has_value() && judged->has_value() && count_changed(**judged) > 0) {
-    const std::size_t all = model->tasks.tasks.size(), found = all - (*judged)->tasks.size();
-    fmt::print(stderr,
-               "tessera: warning: {}: has schedules for {} of {} tasks; learned models judge the "
-               "others\n",
-               args.plan.plan, found, all);
-  }
-  std::optional<graph::Graph> kept;  // a compilation lets go of what it has packed
-  if (args.check) kept = model->graph;
-  Result<artifact::ArtifactReport> report = artifact::compile_artifact(
-      std::move(model->graph), model->tasks, decide.target, args.output, options);
-  if (!report && report.error().code == ErrorCode::kUnsupported)
-    return app::about_model(report.error(), args.model.model);
-  if (!report) return report.error();
-  if (!args.picked.empty()) TESSERA_DO(save_picked(args, decide.target, *judged));
-  Compiled out{std::move(*report), {}};
-  if (kept)
-    out.check = check_artifact(args.output, *kept, model->tasks, decide.target, options.model);
+  TESSERA_TRY(app::WrittenArtifact out,
+              app::write_artifact(source, how, args.output, options, args.check));
+  warn_of_judged(args, out);
+  if (!args.picked.empty()) TESSERA_DO(save_picked(args, how.target, out.judged));
   return out;
 }
 
@@ -131,12 +110,10 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
   fmt::print("{}\n", (folder / (m.name + ".json")).string());
   fmt::print("{}\n", (folder / artifact::cmake_config_name(m)).string());
   if (!m.weights_file.empty()) fmt::print("{}\n", (folder / m.weights_file).string());
+  const bool processor = m.device == target::Kind::kCpu;
   fmt::print(stderr, "{} for {}: {}{}, {} bytes of weights, {} bytes of arena; {:.1f} s\n", m.name,
-             m.device == target::Kind::kCpu ? m.triple : target::to_text(m.device),
-             counted(m.steps.size(), "kernel"),
-             m.device == target::Kind::kCpu || m.code.empty()
-                 ? ""
-                 : fmt::format(" as {}", fmt::join(m.code, ", ")),
+             processor ? m.triple : target::to_text(m.device), counted(m.steps.size(), "kernel"),
+             processor || m.code.empty() ? "" : fmt::format(" as {}", fmt::join(m.code, ", ")),
              m.weights_bytes, m.arena_bytes, (r.build_ms + r.code_ms + r.link_ms) / 1000);
 }
 
@@ -158,8 +135,7 @@ void print_next_step(const CompileArgs& args) {
 
 int compile_command(const CompileArgs& args) {
   std::optional<app::PlanSchedules> plan;
-  std::optional<app::ZeroTrialResult> judged;
-  const Result<Compiled> result = compile(args, &plan, &judged);
+  const Result<app::WrittenArtifact> result = compile(args, &plan);
   if (const auto code = report_misses(args.plan, plan)) return *code;
   if (!result.ok()) return report_model(result.error());
   if (args.json) {
@@ -171,7 +147,7 @@ int compile_command(const CompileArgs& args) {
       stderr, "{}\n",
       result->check ? to_text(*result->check) : "not compared with the model; --check compares it");
   // On stderr, beside JSON too.
-  if (judged) print_choices(*judged);
+  if (result->judged) print_choices(*result->judged);
   print_next_step(args);
   return result->check && result->check->wrong() ? kWrongNumbers : kOk;
 }

@@ -1,4 +1,6 @@
 // tessera conformance: the ONNX backend cases below a folder, through compiled code.
+#include "tessera/app/compile/conformance.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
@@ -9,13 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/compile/run_eager.h"
-#include "tessera/backend/exec/model_runner.h"
-#include "tessera/frontend/graph/passes/passes.h"
-#include "tessera/frontend/onnx/backend_case.h"
-#include "tessera/machine/runtime/device/cpu_device.h"
-#include "tessera/machine/target/cpus.h"
-#include "tessera/support/parallel.h"
 
 namespace tessera::cli {
 namespace {
@@ -26,106 +21,23 @@ struct ConformanceArgs {
   int jobs = 0;
 };
 
-// How the outputs of a case were computed.
-enum class Ran {
-  kNot,          // refused before anything ran
-  kCode,         // generated code, perhaps with host functions between kernels
-  kHost,         // host functions only: sorting and the like
-  kFolded,       // import left nothing to compute
-  kNodes,        // node by node, each with the sizes it then has
-  kInterpreted,  // by the interpreter
-};
-
-const char* to_text(Ran ran) {
-  switch (ran) {
-    case Ran::kNot:
-      return "not run";
-    case Ran::kCode:
-      return "code";
-    case Ran::kHost:
-      return "host";
-    case Ran::kFolded:
-      return "folded";
-    case Ran::kNodes:
-      return "nodes";
-    case Ran::kInterpreted:
-      return "interpreted";
-  }
-  return "unknown";
-}
-
-struct Case {
-  std::string name;  // relative to the folder asked for
-  onnx::CaseResult result;
-  Ran ran = Ran::kNot;
-};
-
-// Code counts most: a case may have several data sets.
-Ran most(Ran a, const exec::CompiledModel& model) {
-  if (a == Ran::kCode || !model.kernels.empty()) return Ran::kCode;
-  return a == Ran::kHost || !model.steps.empty() ? Ran::kHost : Ran::kFolded;
-}
-
-Result<std::vector<HostTensor>> run_compiled(const graph::Graph& imported,
-                                             const std::vector<HostTensor>& inputs, Ran* ran) {
-  graph::Graph graph = imported;
-  TESSERA_DO(graph::optimize(graph, {}));
-  exec::ModelOptions options;
-  options.build_threads = 1;
-  TESSERA_TRY(const exec::CompiledModel model, exec::compile_model(graph, target::host(), options));
-  *ran = most(*ran, model);
-  runtime::CpuDevice device({.threads = 1});
-  return exec::run_model(model, device, inputs);
-}
-
-Case run_case(const std::string& folder, const ConformanceArgs& args) {
-  Case c{folder, {}};
-  runtime::CpuDevice device({.threads = 1});
-  const bool nodes = args.mode == "nodes", interpret = args.mode == "interpret";
-  // Forced to run node by node, every node is compiled, however small: that is what is tested.
-  app::NodeEvaluator evaluator(target::host(), device, nodes ? 0 : app::kWorthCompiling);
-  onnx::CaseOptions options;
-  options.eager = nodes;
-  if (!interpret) options.eager_builder = app::eager_builder(evaluator);
-  c.result = onnx::run_backend_case(
-      folder, options, [&](const graph::Graph& graph, const std::vector<HostTensor>& inputs) {
-        if (interpret || nodes) return graph::evaluate(graph, inputs);
-        return run_compiled(graph, inputs, &c.ran);
-      });
-  if (c.result.verdict == onnx::Verdict::kUnsupported) {
-    c.ran = Ran::kNot;
-  } else if (interpret) {
-    c.ran = Ran::kInterpreted;
-  } else if (c.result.eager) {
-    c.ran = Ran::kNodes;
-  }
-  return c;
-}
-
-std::vector<Case> run_all(const std::vector<std::string>& folders, const ConformanceArgs& args) {
-  std::vector<Case> cases(folders.size());
-  const int jobs = args.jobs > 0 ? args.jobs : target::usable_cpus();
-  parallel_for(folders.size(), jobs, [&](std::size_t i) { cases[i] = run_case(folders[i], args); });
-  return cases;
-}
-
 using Counts = std::map<onnx::Verdict, int>;
 
-Counts count(const std::vector<Case>& cases) {
+Counts count(const std::vector<app::ConformanceCase>& cases) {
   Counts counts;
-  for (const Case& c : cases) ++counts[c.result.verdict];
+  for (const app::ConformanceCase& c : cases) ++counts[c.result.verdict];
   return counts;
 }
 
-std::map<Ran, int> count_ran(const std::vector<Case>& cases) {
-  std::map<Ran, int> counts;
-  for (const Case& c : cases) ++counts[c.ran];
+std::map<app::Ran, int> count_ran(const std::vector<app::ConformanceCase>& cases) {
+  std::map<app::Ran, int> counts;
+  for (const app::ConformanceCase& c : cases) ++counts[c.ran];
   return counts;
 }
 
-void print_json(const std::vector<Case>& cases) {
+void print_json(const std::vector<app::ConformanceCase>& cases) {
   auto list = nlohmann::ordered_json::array();
-  for (const Case& c : cases) {
+  for (const app::ConformanceCase& c : cases) {
     nlohmann::ordered_json one = {
         {"name", c.name}, {"status", onnx::to_text(c.result.verdict)}, {"ran", to_text(c.ran)}};
     if (!c.result.reason.empty()) one["reason"] = c.result.reason;
@@ -142,8 +54,8 @@ void print_json(const std::vector<Case>& cases) {
   fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-void print_text(const std::vector<Case>& cases, bool failures) {
-  for (const Case& c : cases) {
+void print_text(const std::vector<app::ConformanceCase>& cases, bool failures) {
+  for (const app::ConformanceCase& c : cases) {
     if (failures && c.result.verdict == onnx::Verdict::kPass) continue;
     fmt::print("{:<12} {:<8} {} {}\n", onnx::to_text(c.result.verdict), to_text(c.ran), c.name,
                c.result.reason);
@@ -169,24 +81,25 @@ std::string shared_reason(const std::string& reason) {
 }
 
 // Counts of each group (the first part of the names), and every case that did not pass, by reason.
-void print_markdown(const std::vector<Case>& cases) {
-  std::map<std::string, std::vector<Case>> groups;
-  for (const Case& c : cases) groups[c.name.substr(0, c.name.find('/'))].push_back(c);
+void print_markdown(const std::vector<app::ConformanceCase>& cases) {
+  std::map<std::string, std::vector<app::ConformanceCase>> groups;
+  for (const app::ConformanceCase& c : cases)
+    groups[c.name.substr(0, c.name.find('/'))].push_back(c);
   fmt::print(
       "| group | cases | passed | failed | unsupported | as code | host functions | folded | node "
       "by node |\n|---|---:|---:|---:|---:|---:|---:|---:|---:|\n");
-  const auto row = [](const std::string& name, const std::vector<Case>& group) {
+  const auto row = [](const std::string& name, const std::vector<app::ConformanceCase>& group) {
     Counts counts = count(group);
-    std::map<Ran, int> ran = count_ran(group);
+    std::map<app::Ran, int> ran = count_ran(group);
     fmt::print("| {} | {} | {} | {} | {} | {} | {} | {} | {} |\n", name, group.size(),
                counts[onnx::Verdict::kPass], counts[onnx::Verdict::kFail],
-               counts[onnx::Verdict::kUnsupported], ran[Ran::kCode], ran[Ran::kHost],
-               ran[Ran::kFolded], ran[Ran::kNodes]);
+               counts[onnx::Verdict::kUnsupported], ran[app::Ran::kCode], ran[app::Ran::kHost],
+               ran[app::Ran::kFolded], ran[app::Ran::kNodes]);
   };
   for (const auto& [name, group] : groups) row(name, group);
   row("all", cases);
   std::map<std::string, std::vector<std::string>> reasons;
-  for (const Case& c : cases) {
+  for (const app::ConformanceCase& c : cases) {
     if (c.result.verdict == onnx::Verdict::kPass) continue;
     reasons[shared_reason(c.result.reason)].push_back("`" + c.name + "`");
   }
@@ -205,8 +118,9 @@ int conformance(const ConformanceArgs& args) {
     return report(make_error(ErrorCode::kInvalidArgument,
                              "{}: no case (model.onnx with test_data_set_0)", args.folder));
   }
-  std::vector<Case> cases = run_all(*folders, args);
-  for (Case& c : cases) {
+  std::vector<app::ConformanceCase> cases =
+      app::run_conformance(*folders, app::kConformanceModes.at(args.mode), args.jobs);
+  for (app::ConformanceCase& c : cases) {
     const std::string name = std::filesystem::relative(c.name, args.folder).string();
     if (name != ".") c.name = name;
   }

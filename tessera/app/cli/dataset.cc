@@ -6,12 +6,13 @@
 #include <fmt/ranges.h>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/dataset_generate.h"
 #include "tessera/app/cli/model_args.h"
 #include "tessera/app/cli/progress.h"
 #include "tessera/app/collect/collect.h"
 #include "tessera/frontend/plan/convolution.h"
+#include "tessera/machine/target/measured_as.h"
+#include "tessera/support/counted.h"
 #include "tessera/trials/measure/confine.h"
 
 namespace tessera::cli {
@@ -37,7 +38,7 @@ int run_collect(CollectArgs& args) {
     for (const std::string& name : args.models) o.subjects.push_back({name, false, compile});
   }
   for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, compile});
-  const int threads = o.target.is_gpu() ? 1 : o.measure.threads;
+  const int threads = target::measured_threads(o.target, o.measure.threads);
   o.measure = measure::survey_options();
   o.measure.threads = threads;
   catch_interrupt();

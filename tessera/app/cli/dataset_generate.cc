@@ -12,13 +12,14 @@
 #include <unistd.h>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/progress.h"
 #include "tessera/app/collect/dataset_build.h"
 #include "tessera/app/collect/dataset_measure.h"
 #include "tessera/app/collect/dataset_sample.h"
 #include "tessera/frontend/plan/convolution.h"
 #include "tessera/machine/target/cpus.h"
+#include "tessera/machine/target/measured_as.h"
+#include "tessera/support/counted.h"
 
 namespace tessera::cli {
 namespace {
@@ -56,8 +57,8 @@ Result<target::Target> target_of(const std::string& text) {
 
 // One a core of the machine that is to measure.
 int default_threads(const std::string& name, const target::Target& target) {
-  if (target.is_gpu()) return 1;
-  return name == "host" ? target::default_threads() : target.cores;
+  return target::measured_threads(target,
+                                  name == "host" ? target::default_threads() : target.cores);
 }
 
 int sample(SampleArgs& args) {

@@ -4,13 +4,13 @@
 #include <fmt/ranges.h>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/dataset.h"
 #include "tessera/app/cli/model_args.h"
 #include "tessera/app/cli/progress.h"
 #include "tessera/app/collect/collect_plans.h"
 #include "tessera/app/compile/shipped_model.h"
 #include "tessera/backend/kernel/kernel_cache.h"
+#include "tessera/support/counted.h"
 
 namespace tessera::cli {
 namespace {

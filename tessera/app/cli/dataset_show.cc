@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/dataset.h"
 #include "tessera/app/cli/progress.h"
 #include "tessera/learn/dataset/dataset_stream.h"
 #include "tessera/learn/dataset/statistics.h"
+#include "tessera/support/counted.h"
 #include "tessera/support/npz.h"
 
 namespace tessera::cli {

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/db.h"
+#include "tessera/support/counted.h"
 #include "tessera/support/nearest_name.h"
 #include "tessera/trials/record/explain.h"
 

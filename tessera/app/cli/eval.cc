@@ -5,12 +5,12 @@
 #include <utility>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/eval_graphs.h"
 #include "tessera/app/cli/eval_output.h"
 #include "tessera/app/cli/progress.h"
 #include "tessera/app/study/note_data.h"
 #include "tessera/machine/target/cpus.h"
+#include "tessera/support/counted.h"
 #include "tessera/support/files.h"
 #include "tessera/support/split_commas.h"
 

@@ -1,11 +1,11 @@
 // tessera info: what a file is, what goes in and out of it, what it was made for.
-#include "tessera/app/cli/info.h"
-
 #include <memory>
 
 #include <fmt/ranges.h>
 
 #include "tessera/app/cli/command.h"
+#include "tessera/app/report/describe_file.h"
+#include "tessera/app/report/operators_page.h"
 
 namespace tessera::cli {
 namespace {
@@ -67,12 +67,12 @@ struct InfoArgs {
 
 int info(const InfoArgs& args) {
   if (args.operators) {
-    fmt::print("{}", operators_page());
+    fmt::print("{}", report::operators_page());
     return kOk;
   }
   if (args.path.empty())
     return report({ErrorCode::kInvalidArgument, "give a file, or --operators"});
-  const Result<Json> described = describe_file(args.path);
+  const Result<Json> described = report::describe_file(args.path);
   if (!described) return report(described.error());
   if (args.json) {
     print_json(*described);

@@ -5,12 +5,12 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/lm.h"
 #include "tessera/app/cli/progress.h"
 #include "tessera/app/collect/sentence_corpus.h"
 #include "tessera/app/compile/shipped_model.h"
 #include "tessera/app/study/eval.h"
+#include "tessera/support/counted.h"
 
 namespace tessera::cli {
 namespace {
@@ -46,7 +46,7 @@ Result<app::CorpusOptions> corpus_options(const CorpusArgs& args) {
   }
   for (const std::string& name : machines) {
     TESSERA_TRY(target::Target machine, target::find_target(name));
-    const bool counted = args.code_threads > 0 && !machine.is_gpu();
+    const bool counted = args.code_threads > 0;
     o.machines.push_back(counted ? target::code_target(machine, args.code_threads) : machine);
   }
   if (args.judge == app::kShipped && o.machines.size() > 1) {

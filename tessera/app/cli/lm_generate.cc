@@ -12,14 +12,9 @@
 #include "tessera/app/cli/lm.h"
 #include "tessera/app/compile/shipped_model.h"
 #include "tessera/app/study/eval.h"
-#include "tessera/app/tune/tune_problem.h"
-#include "tessera/backend/kernel/kernel_cache.h"
-#include "tessera/frontend/plan/rules.h"
-#include "tessera/learn/dataset/dataset.h"
+#include "tessera/app/study/written_task.h"
 #include "tessera/learn/lm/generate.h"
 #include "tessera/learn/lm/transcribe.h"
-#include "tessera/learn/lm/uniform_reader.h"
-#include "tessera/learn/model/language_model.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/clock.h"
@@ -40,93 +35,18 @@ struct LmArgs {
   bool json = false, profile = false, unconstrained = false;
 };
 
-// What is to be scheduled, and the fastest candidate that records know of it.
-struct Problem {
-  std::unique_ptr<space::Space> space;
-  std::optional<space::Candidate> best;
-  double best_s = 0;
-};
-
 std::string data_of(const LmArgs& args) {
   return args.data.empty() ? app::data_folder() : args.data;
 }
 
-Result<te::Dag> dag_of(const LmArgs& args, const target::Target& target,
-                       const dataset::Dataset& data) {
-  if (args.op.empty() == args.task.empty())
-    return make_error(ErrorCode::kInvalidArgument, "name an operation or a task: --op or --task");
-  if (!args.op.empty()) {
-    TESSERA_TRY(const te::OpSpec spec, app::parse_op(args.op, plan::rules_for(target)));
-    return te::make_dag(spec);
-  }
-  for (const dataset::TaskInfo& t : data.tasks) {
-    if (t.key == args.task) return te::dag_from_text(t.definition);
-  }
-  return make_error(ErrorCode::kInvalidArgument, "{} has no task {}", data_of(args), args.task);
-}
-
-// The fastest record of the task on that machine, where the space still has it.
-void find_best(const dataset::Dataset& data, const std::string& key, Problem* problem) {
-  const target::Target& target = problem->space->target();
-  for (const dataset::Example& e : data.examples) {
-    const dataset::MachineInfo& m = data.machines[static_cast<std::size_t>(e.machine)];
-    const bool wanted = data.tasks[static_cast<std::size_t>(e.task)].key == key && e.seconds > 0 &&
-                        (problem->best_s == 0 || e.seconds < problem->best_s) &&
-                        m.target.starts_with(target.name) && m.threads == target.code_threads();
-    if (!wanted) continue;
-    Result<space::Candidate> c = problem->space->parse(e.candidate);
-    if (!c || !problem->space->check(*c)) continue;
-    problem->best = std::move(c).value();
-    problem->best_s = static_cast<double>(e.seconds);
-  }
-}
-
-Result<Problem> make_problem(const LmArgs& args, bool with_best) {
+Result<app::WrittenTask> make_task(const LmArgs& args, bool with_best) {
   TESSERA_TRY(target::Target target, runtime::resolve_target(args.target));
-  if (args.threads > 0 && !target.is_gpu()) target = target::code_target(target, args.threads);
-  dataset::Dataset data;
-  if (!args.task.empty() || (with_best && !data_of(args).empty())) {
-    TESSERA_TRY(data, dataset::load(data_of(args)));
-  }
-  TESSERA_TRY(const te::Dag dag, dag_of(args, target, data));
-  TESSERA_TRY(space::Space space, space::make_space(dag, target));
-  Problem out;
-  out.space = std::make_unique<space::Space>(std::move(space));
-  if (with_best) find_best(data, task::key_of(dag), &out);
-  return out;
-}
-
-// What reads the sentences, and where.
-struct OpenReader {
-  std::unique_ptr<runtime::Device> device;  // a GPU; null: this process
-  std::unique_ptr<lm::Reader> reader;
-  model::LanguageModel* model = nullptr;  // null: there are no weights
-  double load_s = 0;                      // of the weights
-};
-
-// Without weights every legal value is as likely as the others.
-Result<OpenReader> open_reader(const LmArgs& args, const target::Target& target) {
-  OpenReader out;
-  if (args.device != "cpu") {
-    const auto kind = args.device == "cuda" ? target::Kind::kCuda : target::Kind::kOpenCl;
-    TESSERA_TRY(out.device, runtime::open_device(kind));
-  }
-  const std::string path = args.weights == app::kShipped
-                               ? app::shipped_language(app::weights_folder(), target)
-                               : args.weights;
-  if (path.empty() || path == app::kNoModel) {
-    out.reader = std::make_unique<lm::UniformReader>();
-    return out;
-  }
-  const auto start = Clock::now();
-  TESSERA_TRY(std::unique_ptr<model::LanguageModel> loaded,
-              model::LanguageModel::load(path, {.threads = target::default_threads(),
-                                                .device = out.device.get(),
-                                                .cache = kernel::user_kernel_cache()}));
-  out.load_s = seconds_since(start);
-  out.model = loaded.get();
-  out.reader = std::move(loaded);
-  return out;
+  if (args.threads > 0) target = target::code_target(target, args.threads);
+  return app::make_written_task({.op = args.op,
+                                 .task = args.task,
+                                 .data = data_of(args),
+                                 .target = target,
+                                 .with_best = with_best});
 }
 
 // Where the time of a model went, whatever is left being that of the space.
@@ -150,9 +70,10 @@ Result<nlohmann::ordered_json> profile_json(model::LanguageModel& model, double 
 }
 
 int generate(const LmArgs& args) {
-  const Result<Problem> problem = make_problem(args, false);
+  const Result<app::WrittenTask> problem = make_task(args, false);
   if (!problem) return report(problem.error());
-  const Result<OpenReader> open = open_reader(args, problem->space->target());
+  const Result<app::OpenReader> open =
+      app::open_reader(args.weights, args.device, problem->space->target());
   if (!open) return report(open.error());
   const space::Space& space = *problem->space;
   lm::GenerateOptions options = args.generate;
@@ -276,9 +197,10 @@ Result<void> show_answers(const space::Space& space, const lm::Scribe& scribe, l
 }
 
 int show(const LmArgs& args) {
-  const Result<Problem> problem = make_problem(args, true);
+  const Result<app::WrittenTask> problem = make_task(args, true);
   if (!problem) return report(problem.error());
-  const Result<OpenReader> open = open_reader(args, problem->space->target());
+  const Result<app::OpenReader> open =
+      app::open_reader(args.weights, args.device, problem->space->target());
   if (!open) return report(open.error());
   lm::Reader& reader = *open->reader;
   const space::Space& space = *problem->space;

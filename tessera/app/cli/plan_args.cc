@@ -5,7 +5,8 @@
 #include <fmt/ranges.h>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
+#include "tessera/machine/target/measured_as.h"
+#include "tessera/support/counted.h"
 
 namespace tessera::cli {
 
@@ -27,10 +28,11 @@ Result<std::optional<app::PlanSchedules>> plan_schedules(const PlanArgs& args,
 }
 
 void warn_of_threads(const PlanArgs& args, const std::optional<app::PlanSchedules>& plan,
-                     int threads) {
-  if (!plan.has_value() || plan->plan().threads == threads) return;
+                     const target::Target& target, int threads) {
+  const int used = target::measured_threads(target, threads);
+  if (!plan.has_value() || plan->plan().threads == used) return;
   fmt::print(stderr, "tessera: warning: {}: was tuned with {}, not with {}\n", args.plan,
-             counted(plan->plan().threads, "thread"), threads);
+             counted(plan->plan().threads, "thread"), used);
 }
 
 std::optional<int> report_misses(const PlanArgs& args,

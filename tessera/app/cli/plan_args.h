@@ -22,7 +22,7 @@ Result<std::optional<app::PlanSchedules>> plan_schedules(const PlanArgs& args,
 
 // Says on stderr when the plan was tuned with another number of threads than it is used with.
 void warn_of_threads(const PlanArgs& args, const std::optional<app::PlanSchedules>& plan,
-                     int threads);
+                     const target::Target& target, int threads);
 
 // After a build with `plan`, failed or not: says on stderr how many tasks it had and which not.
 // Returns kStrictMiss when that ended the build, else nullopt.

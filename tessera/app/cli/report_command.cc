@@ -6,10 +6,10 @@
 
 #include "tessera/app/bench/ceilings.h"
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/db.h"
 #include "tessera/app/report/page.h"
 #include "tessera/app/report/sections.h"
+#include "tessera/support/counted.h"
 #include "tessera/support/files.h"
 
 namespace tessera::cli {

@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/report/bench_tables.h"
+#include "tessera/support/counted.h"
 #include "tessera/support/files.h"
 
 namespace tessera::cli {

@@ -8,10 +8,10 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/command.h"
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/model_tasks.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/scheduling/space/space.h"
+#include "tessera/support/counted.h"
 
 namespace tessera::cli {
 namespace {

@@ -8,9 +8,7 @@
 
 #include <fmt/ranges.h>
 
-#include "tessera/app/bench/machine.h"
-#include "tessera/app/bench/peer.h"
-#include "tessera/app/bench/peer_driver.h"
+#include "tessera/app/bench/write_artifact.h"
 #include "tessera/app/cli/command.h"
 #include "tessera/app/cli/duration.h"
 #include "tessera/app/cli/model_args.h"
@@ -19,15 +17,14 @@
 #include "tessera/app/cli/progress.h"
 #include "tessera/app/cli/simulate_output.h"
 #include "tessera/app/cli/tune_output.h"
-#include "tessera/app/compile/decide_model.h"
+#include "tessera/app/tune/after_tuning.h"
 #include "tessera/app/tune/policy_run.h"
 #include "tessera/app/tune/tune_simulate.h"
-#include "tessera/backend/artifact/compile_artifact.h"
 #include "tessera/backend/kernel/kernel_cache.h"
 #include "tessera/learn/lm/adapter.h"
 #include "tessera/learn/model/cost_model.h"
 #include "tessera/machine/target/cpus.h"
-#include "tessera/support/clock.h"
+#include "tessera/machine/target/measured_as.h"
 #include "tessera/support/files.h"
 #include "tessera/support/split_commas.h"
 #include "tessera/trials/measure/confine.h"
@@ -80,8 +77,7 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
                                    : app::TuneLevel::kKernel;
   // The untuned and the tuned model, and plans of one model, share most of their kernels.
   o.model.cache = kernel::user_kernel_cache();
-  // Those of a GPU are the schedule's; its records carry one number, whatever host they come from.
-  o.measure.threads = o.target.is_gpu() ? 1 : args.threads;
+  o.measure.threads = target::measured_threads(o.target, args.threads);
   o.trials = args.trials;
   o.trials_per_task = args.trials_per_task;
   o.budget_s = args.budget_s;
@@ -150,119 +146,39 @@ void save_unproved(const TuneArgs& args, const app::TuneResult& r, TuneSummary* 
   summary->unproved_path = path;
 }
 
-Result<ArtifactCheck> write_artifact(const TuneArgs& args, const app::TuneOptions& options,
-                                     const plan::Plan& plan) {
-  TESSERA_TRY(const app::PlanSchedules schedules,
-              app::PlanSchedules::make(plan, options.target, false));
-  app::CompileOptions decide = options.subjects[0].compile;
-  decide.target = target::code_target(options.target, options.measure.threads);
-  decide.plan = schedules;
-  app::ModelSource source(options.subjects[0].name);
-  TESSERA_TRY(const app::DecidedModel model, app::decide_model(source, decide));
+Result<app::ArtifactCheck> write_artifact(const TuneArgs& args, const app::TuneOptions& options,
+                                          const plan::Plan& plan) {
+  const app::TuneSubject& subject = options.subjects[0];
+  app::CompileOptions how = subject.compile;
+  how.target = target::code_target(options.target, options.measure.threads);
+  TESSERA_TRY(how.plan, app::PlanSchedules::make(plan, options.target, false));
   artifact::ArtifactOptions out;
   out.name = artifact::default_name(args.models[0]);
-  out.model = model.build;
-  TESSERA_DO(
-      artifact::compile_artifact(model.graph, model.tasks, decide.target, args.artifact, out));
-  return check_artifact(args.artifact, model.graph, model.tasks, decide.target, model.build);
+  app::ModelSource source(subject.name);
+  TESSERA_TRY(const app::WrittenArtifact written,
+              app::write_artifact(source, how, args.artifact, out, /*check=*/true));
+  return *written.check;
 }
 
-std::vector<std::string> usable_peers(const TuneArgs& args) {
-  std::vector<std::string> peers;
-  for (const std::string& name : is_all(args.peers) ? app::driver_peer_names() : args.peers) {
-    if (app::is_peer_built(name) || app::is_driver_peer(name)) peers.push_back(name);
-  }
-  return peers;
-}
-
-constexpr double kPeakMostSeconds = 1, kPeersMostSeconds = 4;
-// Of a budget: for the peak of the machine, for each model beside its peers.
-constexpr double kPeakShare = 0.01, kPeersShare = 0.05;
-constexpr double kOverrunShare = 0.05;  // what it may take beyond
-
-double peers_limit_s(double budget_s) {
-  return budget_s > 0 ? std::min(kPeersMostSeconds, kPeersShare * budget_s) : kPeersMostSeconds;
-}
-
-// One model beside its peers: they are started, and to build the model takes about as long as to
-// time it.
-constexpr double kPeerStartSeconds = 1.5;
-double peers_s(double budget_s) { return kPeerStartSeconds + 2 * peers_limit_s(budget_s); }
-
-// What follows the tuning itself belongs to the budget too. Peers that would take too much of it
-// are left out.
-double after_tuning_s(const TuneArgs& args, double budget_s) {
-  if (budget_s <= 0) return 0;
-  const double models = usable_peers(args).empty() ? 0 : static_cast<double>(args.models.size());
-  const double peers = models * peers_s(budget_s);
-  return kPeakShare * budget_s + (peers <= budget_s / 4 ? peers : 0);
-}
-
-// Of the whole command.
-struct Deadline {
-  Clock::time_point start = Clock::now();
-  double budget_s = 0;  // 0: none
-
-  bool has_room(double seconds) const {
-    return budget_s <= 0 ||
-           seconds_since(start) + seconds < budget_s + std::max(0.5, kOverrunShare * budget_s);
-  }
-};
-
-// The tuned models beside each installed peer, in one interleaved run each.
-std::vector<PeerComparison> compare_peers(const TuneArgs& args, const app::TuneOptions& options,
-                                          const plan::Plan& plan, const Deadline& deadline,
-                                          ProgressLine& line) {
-  std::vector<PeerComparison> out;
-  const std::vector<std::string> peers = usable_peers(args);
-  const auto schedules = app::PlanSchedules::make(plan, options.target, false);
-  if (peers.empty() || !schedules) return out;
-  for (const app::TuneSubject& subject : options.subjects) {
-    if (subject.is_op) continue;
-    const std::string& model = subject.name;
-    if (!deadline.has_room(peers_s(deadline.budget_s))) {
-      line.say(fmt::format(
-          "tessera: {} is not compared with {}: the budget is spent; `tessera bench {} --plan {} "
-          "--peers {}` does it",
-          model, fmt::join(peers, ", "), model, plan_path(args), fmt::join(peers, ",")));
-      continue;
-    }
+// The tuned models beside each installed peer.
+std::vector<app::PeerComparison> compare_peers(const TuneArgs& args,
+                                               const app::TuneOptions& options,
+                                               const plan::Plan& plan,
+                                               const app::TuneDeadline& deadline,
+                                               ProgressLine& line) {
+  const std::vector<std::string> peers = app::usable_peers(args.peers);
+  app::PeerCallbacks callbacks;
+  callbacks.begin = [&](const std::string& model) {
     line.show(fmt::format("{} compared with {}", model, fmt::join(peers, ", ")), true);
-    app::ModelBenchOptions bench;
-    bench.compile = subject.compile;
-    bench.compile.plan = *schedules;
-    bench.compile.cache = options.model.cache;
-    bench.threads = args.threads;
-    bench.peers = peers;
-    bench.timing = {.samples = 11, .time_limit_s = peers_limit_s(options.budget_s)};
-    const auto result = app::bench_model(model, bench);
-    if (!result) {
-      line.say(fmt::format("{}: {}", model, result.error().message));
-      continue;
-    }
-    for (const app::PeerResult& p : result->bench.peers) {
-      if (p.absent.empty() && !p.verified) {
-        line.say(
-            fmt::format("{}: the outputs of {} differ from ours; not compared", model, p.name));
-      } else if (p.absent.empty()) {
-        out.push_back({model, p.version.empty() ? p.name : p.version,
-                       result->bench.median_us * 1e-6, p.median_us * 1e-6});
-      }
-    }
-  }
-  return out;
-}
-
-// Of CPUs measured, of GPUs by what the machine can start in a second; 0: not known.
-double peak_gflops(const target::Target& target, int threads, double budget_s) {
-  if (target.is_gpu()) {
-    return 2e-3 * target.cores * target.gpu.core_lanes * target.gpu.clock_mhz;
-  }
-  const double limit_s =
-      budget_s > 0 ? std::min(kPeakMostSeconds, kPeakShare * budget_s) : kPeakMostSeconds;
-  const Result<double> peak =
-      app::measure_peak(DType::kF32, target, threads, {.samples = 5, .time_limit_s = limit_s});
-  return peak ? *peak : 0;
+  };
+  callbacks.left_out = [&](const std::string& model) {
+    line.say(fmt::format(
+        "tessera: {} is not compared with {}: the budget is spent; `tessera bench {} --plan {} "
+        "--peers {}` does it",
+        model, fmt::join(peers, ", "), model, plan_path(args), fmt::join(peers, ",")));
+  };
+  callbacks.note = [&](const std::string& text) { line.say(text); };
+  return app::compare_peers(options, plan, peers, args.threads, deadline, callbacks);
 }
 
 const char* why_no_measurement(const app::TuneResult& r) {
@@ -305,7 +221,7 @@ plan::Decisions earlier_decisions(const TuneArgs& args, const app::TuneOptions& 
 }
 
 int tune(const TuneArgs& args) {
-  Deadline deadline;
+  app::TuneDeadline deadline;
   if (const Result<void> known = check_peers(args.peers); !known) return report(known.error());
   Result<app::TuneOptions> options = tune_options(args);
   if (!options) return report(options.error());
@@ -313,7 +229,8 @@ int tune(const TuneArgs& args) {
   if (const Result<void> can = check_outputs(args, options->target); !can)
     return report(can.error());
   deadline.budget_s = options->budget_s;
-  options->budget_s -= after_tuning_s(args, options->budget_s);
+  options->budget_s -=
+      app::after_tuning_s(options->budget_s, args.models.size(), app::usable_peers(args.peers));
   TuneSummary summary;
   summary.threads = options->measure.threads;
   ProgressLine line;
@@ -359,7 +276,7 @@ int tune(const TuneArgs& args) {
   }
   if (has_plan && r.state == app::TuneState::kDone) {
     if (!args.artifact.empty()) {
-      const Result<ArtifactCheck> written = write_artifact(args, *options, r.plan);
+      const Result<app::ArtifactCheck> written = write_artifact(args, *options, r.plan);
       if (!written) {
         line.finish();
         return report_model(written.error());
@@ -368,7 +285,7 @@ int tune(const TuneArgs& args) {
       summary.artifact_check = *written;
     }
     summary.peers = compare_peers(args, *options, r.plan, deadline, line);
-    summary.peak_gflops = peak_gflops(options->target, args.threads, options->budget_s);
+    summary.peak_gflops = app::peak_gflops(options->target, args.threads, options->budget_s);
   } else if (has_plan && !args.artifact.empty()) {
     callbacks.note(
         fmt::format("{} was not written; `tessera compile {} --plan {} -o {}` writes it, with the "

@@ -6,8 +6,8 @@
 
 #include <fmt/ranges.h>
 
-#include "tessera/app/cli/counted.h"
 #include "tessera/app/cli/progress.h"
+#include "tessera/support/counted.h"
 
 namespace tessera::cli {
 namespace {
@@ -187,7 +187,7 @@ void print_summary(const TuneSummary& summary) {
     fmt::print("{}: {} -> {} ({:.2f}x){}{}\n", s.name, time_text(s.before_s), time_text(s.after_s),
                ratio(s.before_s, s.after_s), s.trusted ? "" : " (busy)",
                s.now ? "" : " (of earlier records, not timed now)");
-    for (const PeerComparison& p : summary.peers) {
+    for (const app::PeerComparison& p : summary.peers) {
       if (p.subject != s.name) continue;
       fmt::print("    beside {}: ours {}, theirs {}: {:.2f}x\n", p.peer, time_text(p.ours_s),
                  time_text(p.theirs_s), ratio(p.theirs_s, p.ours_s));
@@ -223,7 +223,7 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                               {"disturbed", r.disturbed},   {"busy", r.busy},
                               {"plan", summary.plan_path},  {"artifact", summary.artifact_path},
                               {"pretrained", r.pretrained}};
-  if (const std::optional<ArtifactCheck>& c = summary.artifact_check; c) {
+  if (const std::optional<app::ArtifactCheck>& c = summary.artifact_check; c) {
     j["artifact_check"] = {{"compared", c->not_compared.empty()},
                            {"same_bits", c->same_bits},
                            {"error_over_tolerance", c->max_error}};
@@ -248,7 +248,7 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
                                   {"timed_now", s.now},
                                   {"trusted", s.trusted},
                                   {"checked", s.checked}};
-    for (const PeerComparison& p : summary.peers) {
+    for (const app::PeerComparison& p : summary.peers) {
       if (p.subject != s.name) continue;
       one["peers"].push_back({{"name", p.peer},
                               {"ours_us", p.ours_s * 1e6},

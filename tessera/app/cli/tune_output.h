@@ -7,9 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "tessera/app/bench/bench_model.h"
-#include "tessera/app/cli/artifact_check.h"
-#include "tessera/app/tune/tune.h"
+#include "tessera/app/bench/write_artifact.h"
+#include "tessera/app/tune/after_tuning.h"
 
 namespace tessera::cli {
 
@@ -18,17 +17,11 @@ void print_progress_json(const app::TuneProgress& progress);
 // A line of at most `width` characters: the time left, what was gained, then the rest.
 std::string progress_text(const app::TuneProgress& progress, std::size_t width);
 
-// A tuned model beside a peer, if it is installed.
-struct PeerComparison {
-  std::string subject, peer;
-  double ours_s = 0, theirs_s = 0;
-};
-
 struct TuneSummary {
   app::TuneResult result;
-  std::vector<PeerComparison> peers;
+  std::vector<app::PeerComparison> peers;
   std::string plan_path, unproved_path, artifact_path;  // empty: not written
-  std::optional<ArtifactCheck> artifact_check;
+  std::optional<app::ArtifactCheck> artifact_check;
   double peak_gflops = 0;  // of all threads; 0: unknown
   int threads = 1;
 };

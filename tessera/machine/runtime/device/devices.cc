@@ -30,6 +30,13 @@ Result<std::unique_ptr<Device>> open_device(target::Kind kind, const PoolOptions
   return std::ranges::find(kRows, kind, &Row::kind)->open(pool);
 }
 
+Result<std::unique_ptr<Device>> open_device(std::string_view kind, const PoolOptions& pool) {
+  for (const Row& row : kRows) {
+    if (kind == target::to_text(row.kind)) return row.open(pool);
+  }
+  return make_error(ErrorCode::kInvalidArgument, "no device '{}'", kind);
+}
+
 Result<target::Target> resolve_target(std::string_view name) {
   for (const Row& row : kRows) {
     if (row.kind == target::Kind::kCpu || name != target::to_text(row.kind)) continue;

@@ -11,6 +11,8 @@ namespace tessera::runtime {
 // The device at hand of that kind; a CPU is this process, with a pool of its own. kUnavailable with
 // the reason where there is none.
 Result<std::unique_ptr<Device>> open_device(target::Kind kind, const PoolOptions& pool = {});
+// By the name of its kind. kInvalidArgument: there is no such kind.
+Result<std::unique_ptr<Device>> open_device(std::string_view kind, const PoolOptions& pool = {});
 
 // What a user may name as a target: the device at hand, "host" or a machine of the table.
 Result<target::Target> resolve_target(std::string_view name);

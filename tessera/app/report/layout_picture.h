@@ -7,7 +7,7 @@
 #include "tessera/frontend/plan/plan.h"
 #include "tessera/frontend/task/task.h"
 
-namespace tessera::cli {
+namespace tessera::report {
 
 // A model as one plan decides it.
 struct PlanView {
@@ -22,4 +22,4 @@ std::string layout_table(const PlanView& view, const plan::Plan& times);
 // what that costs: microseconds where `times` has their task, else bytes.
 std::string layout_picture(const std::vector<PlanView>& views, const plan::Plan& times);
 
-}  // namespace tessera::cli
+}  // namespace tessera::report

@@ -1,4 +1,5 @@
-// What each kind of file that Tessera reads or writes says of itself.
+#include "tessera/app/report/describe_file.h"
+
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -9,7 +10,6 @@
 
 #include <fmt/ranges.h>
 
-#include "tessera/app/cli/info.h"
 #include "tessera/app/compile/load_graph.h"
 #include "tessera/backend/artifact/metadata.h"
 #include "tessera/frontend/plan/plan.h"
@@ -18,7 +18,7 @@
 #include "tessera/support/safetensors.h"
 #include "tessera/trials/record/database.h"
 
-namespace tessera::cli {
+namespace tessera::report {
 namespace {
 
 namespace fs = std::filesystem;
@@ -252,4 +252,4 @@ Result<Json> describe_file(const std::string& path) {
   return describe_model(path);
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::report

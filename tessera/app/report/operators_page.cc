@@ -1,14 +1,14 @@
-// docs/reference/operators.md, from the tables of the importer.
+#include "tessera/app/report/operators_page.h"
+
 #include <map>
 
 #include <fmt/ranges.h>
 
-#include "tessera/app/cli/counted.h"
-#include "tessera/app/cli/info.h"
 #include "tessera/frontend/onnx/narrow_types.h"
 #include "tessera/frontend/onnx/ops/op.h"
+#include "tessera/support/counted.h"
 
-namespace tessera::cli {
+namespace tessera::report {
 namespace {
 
 // Models of older opsets are not read.
@@ -77,4 +77,4 @@ std::string operators_page() {
   return page;
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::report

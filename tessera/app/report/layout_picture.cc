@@ -1,4 +1,4 @@
-#include "tessera/app/cli/layout_picture.h"
+#include "tessera/app/report/layout_picture.h"
 
 #include <algorithm>
 #include <map>
@@ -9,7 +9,7 @@
 #include "tessera/app/plot/svg.h"
 #include "tessera/frontend/graph/op.h"
 
-namespace tessera::cli {
+namespace tessera::report {
 namespace {
 
 enum class Look : std::uint8_t { kLast, kFirst, kProduct, kMoves, kOther };
@@ -190,4 +190,4 @@ std::string layout_picture(const std::vector<PlanView>& views, const plan::Plan&
       std::max(x, at), height + kMargin, body);
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera::report

@@ -1,4 +1,4 @@
-// What `tessera info` says of a file, as JSON that is also printed for people.
+// What each kind of file that Tessera reads or writes says of itself.
 #pragma once
 
 #include <string>
@@ -7,13 +7,10 @@
 
 #include "tessera/support/result.h"
 
-namespace tessera::cli {
+namespace tessera::report {
 
 // A model (zoo:NAME or an ONNX file), an artifact, a plan, a database of records or trained
 // weights, told apart by what is in it.
 Result<nlohmann::ordered_json> describe_file(const std::string& path);
 
-// The operators and element types that import knows, as docs/reference/operators.md shows them.
-std::string operators_page();
-
-}  // namespace tessera::cli
+}  // namespace tessera::report

@@ -1,0 +1,35 @@
+// A model as an artifact, compared with the model itself.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "tessera/app/compile/decide_model.h"
+#include "tessera/backend/artifact/compile_artifact.h"
+
+namespace tessera::app {
+
+struct ArtifactCheck {
+  std::string not_compared;  // why; empty: it was
+  bool same_bits = false;
+  double max_error = 0;  // relative to what is allowed: above 1 is wrong
+
+  bool wrong() const { return not_compared.empty() && max_error > 1; }
+};
+std::string to_text(const ArtifactCheck& check);
+
+struct WrittenArtifact {
+  artifact::ArtifactReport report;
+  std::size_t tasks = 0;
+  std::optional<ZeroTrialResult> judged;  // as DecidedModel has it
+  std::optional<ArtifactCheck> check;
+};
+
+// Decides about the model and writes it to `folder`. `check`: runs the artifact and the model,
+// compiled in this process for the same target, on the same random inputs. Errors of the model name
+// it.
+Result<WrittenArtifact> write_artifact(ModelSource& source, const CompileOptions& compile,
+                                       const std::string& folder, artifact::ArtifactOptions options,
+                                       bool check);
+
+}  // namespace tessera::app
