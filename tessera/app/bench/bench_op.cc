@@ -137,14 +137,16 @@ Result<std::vector<kernel::Reference>> verify(kernel::OpRunner& runner, const Pr
 
 // Those that compute what is wanted are timed, and must live as long as the timer.
 std::vector<std::unique_ptr<PeerProcess>> start_peers(
-    const te::OpSpec& spec, bool on_gpu, const BenchOptions& options, const Prepared& data,
-    const kernel::Reference& want, runtime::InterleavedTimer& timer, BenchResult* result) {
+    const te::OpSpec& spec, const runtime::Device& device, const BenchOptions& options,
+    const Prepared& data, const kernel::Reference& want, runtime::InterleavedTimer& timer,
+    BenchResult* result) {
   std::vector<std::unique_ptr<PeerProcess>> peers;
   for (const std::string& name : options.peers) {
     PeerResult& peer = result->peers.emplace_back(PeerResult{.name = name});
-    Result<std::unique_ptr<PeerProcess>> started = (on_gpu ? start_peer_program : start_peer_op)(
-        name, te::to_text(plain_spec(spec)), options.threads, data.inputs,
-        data.plain.outputs[0]->shape);
+    const auto start = device.features().in_process ? start_peer_op : start_peer_program;
+    Result<std::unique_ptr<PeerProcess>> started =
+        start(name, te::to_text(plain_spec(spec)), options.threads, data.inputs,
+              data.plain.outputs[0]->shape);
     if (!started.ok()) {
       peer.absent = started.error().message;
       continue;
@@ -189,7 +191,7 @@ Result<BenchResult> bench_op(const te::OpSpec& spec, const target::Target& machi
   runtime::InterleavedTimer timer(options.timing);
   add_runs(&timer, *device, runner);
   const std::vector<std::unique_ptr<PeerProcess>> peers =
-      start_peers(spec, target.is_gpu(), options, data, wanted[0], timer, &result);
+      start_peers(spec, *device, options, data, wanted[0], timer, &result);
   warm_up(options.warmup_s, [&] { (void)runner.run(); });
   const std::vector<runtime::Samples> samples = timer.run_undisturbed();
   TESSERA_TRY(const te::OpWork work, te::op_work(spec));

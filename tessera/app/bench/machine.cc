@@ -13,6 +13,7 @@
 #include "tessera/machine/runtime/aligned_buffer.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/thread_pool.h"
+#include "tessera/machine/target/measured_as.h"
 #include "tessera/support/clock.h"
 
 namespace tessera::app {
@@ -227,8 +228,8 @@ Result<double> measure_peak(DType dtype, const target::Target& target, int threa
 Result<double> PeakOf::fraction(DType dtype, double gflops, bool saves) {
   constexpr int kMostAgain = 2;
   double& peak = peaks_[dtype];
-  if (target_.is_gpu()) {
-    peak = 2e-3 * target_.cores * target_.gpu.core_lanes * target_.gpu.clock_mhz;
+  if (const auto sheet = target::datasheet_gflops(target_)) {
+    peak = *sheet;
     return peak > 0 ? gflops / peak : 0;
   }
   for (int again = 0; peak == 0 || (peak < gflops && again < kMostAgain); ++again) {

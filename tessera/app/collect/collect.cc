@@ -31,7 +31,7 @@ class Collection {
   Collection(const CollectOptions& options, const CollectCallbacks& callbacks)
       : options_(options),
         callbacks_(callbacks),
-        exclusive_(!options.target.is_gpu() && options.measure.threads >= target::usable_cpus()),
+        exclusive_(options.measure.threads >= target::usable_cpus()),
         start_(Clock::now()) {
     // Candidates for as many cores as run them, as tuning draws them.
     options_.target = target::code_target(options.target, options.measure.threads);

@@ -308,7 +308,7 @@ class Importer {
   // Cores that the code leaves idle make no other machine.
   static std::string used_machine(const std::string& text) {
     Result<target::Target> target = target::target_from_text(text);
-    if (!target || target->is_gpu() || target->threads == 0) return text;
+    if (!target || target->threads == 0) return text;
     target->cores = std::exchange(target->threads, 0);
     return target::to_text(*target);
   }

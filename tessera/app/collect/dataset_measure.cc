@@ -10,6 +10,7 @@
 #include "tessera/app/tune/trial_records.h"
 #include "tessera/frontend/task/task.h"
 #include "tessera/lang/te/canonical.h"
+#include "tessera/machine/target/measured_as.h"
 #include "tessera/scheduling/schedule/step.h"
 #include "tessera/support/clock.h"
 
@@ -44,7 +45,7 @@ class SampleMeasurement {
   Result<void> read() {
     TESSERA_TRY(manifest_, read_manifest(options_.folder));
     TESSERA_TRY(const target::Target drawn, target::target_from_text(manifest_.target));
-    const int threads = options_.target.is_gpu() ? 1 : manifest_.threads;
+    const int threads = target::measured_threads(options_.target, manifest_.threads);
     target_ = target::code_target(options_.target, threads);
     const std::string here = target::to_text(target_);
     if (drawn.kind != target_.kind ||
@@ -84,7 +85,7 @@ class SampleMeasurement {
       known.push_back(&t);
     }
     measure::MeasureOptions options = options_.measure;
-    options.threads = target_.is_gpu() ? 1 : manifest_.threads;
+    options.threads = target::measured_threads(target_, manifest_.threads);
     TESSERA_TRY(measurer_, start_workers(measured, target_, options));
     TESSERA_TRY(
         records_,

@@ -4,6 +4,7 @@
 
 #include "tessera/app/compile/load_graph.h"
 #include "tessera/machine/target/cpus.h"
+#include "tessera/machine/target/measured_as.h"
 
 namespace tessera::app {
 namespace {
@@ -48,7 +49,7 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
   }
   // How several threads share work out is told too poorly to leave the default for it: judging
   // could change nothing.
-  if (!options.target.is_gpu() && options.target.code_threads() > 1) {
+  if (target::measured_threads(options.target, options.target.code_threads()) > 1) {
     note("code for several threads keeps its default schedules: learned models have no say");
     return {};
   }

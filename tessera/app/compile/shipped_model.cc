@@ -21,11 +21,20 @@ namespace {
 constexpr const char* kLanguage = "language.safetensors";
 constexpr const char* kNetworks = "networks";
 
-// What the names of its files begin with.
-std::string family_of(const target::Target& target) {
-  return target.is_gpu()                         ? fmt::format("{}-", target::to_text(target.kind))
-         : target.arch == target::Arch::kAArch64 ? "aarch64-"
-                                                 : "x86_64-";
+// What the names of its files begin with; `shared`: of those for every processor.
+struct Family {
+  std::string own, shared;
+};
+Family family_of(const target::Target& target) {
+  switch (target.arch) {
+    case target::Arch::kAArch64:
+      return {"aarch64-", "cpu-"};
+    case target::Arch::kX86_64:
+      return {"x86_64-", "cpu-"};
+    case target::Arch::kNone:
+      break;
+  }
+  return {fmt::format("{}-", target::to_text(target.kind)), ""};
 }
 
 }  // namespace
@@ -73,7 +82,7 @@ std::string shipped_folder(const std::string& name, const std::string& marker) {
 std::string weights_folder() { return shipped_folder("weights", "README.md"); }
 
 std::vector<std::string> shipped_models(const std::string& folder, const target::Target& target) {
-  const std::string arch = family_of(target);
+  const std::string arch = family_of(target).own;
   std::vector<std::string> out;
   std::error_code error;
   for (const fs::directory_entry& f : fs::directory_iterator(folder, error)) {
@@ -93,8 +102,8 @@ std::vector<std::string> shipped_models(const std::string& folder, const target:
 std::string shipped_language(const std::string& folder, const target::Target& target) {
   std::error_code error;
   if (folder.empty()) return "";
-  for (const std::string& family :
-       {family_of(target), std::string(target.is_gpu() ? "" : "cpu-")}) {
+  const auto [own, shared] = family_of(target);
+  for (const std::string& family : {own, shared}) {
     const fs::path path = fs::path(folder) / (family + kLanguage);
     if (!family.empty() && fs::exists(path, error)) return path.string();
   }
@@ -166,7 +175,8 @@ ZeroTrialModels zero_trial_models(const std::string& text, const std::string& fo
   std::error_code error;
   if (text == kShipped && !folder.empty() && target.code_threads() == 1) {
     for (const fs::directory_entry& f : fs::directory_iterator(folder, error)) {
-      const bool named = f.path().filename().string().rfind(family_of(target) + kNetworks, 0) == 0;
+      const bool named =
+          f.path().filename().string().rfind(family_of(target).own + kNetworks, 0) == 0;
       if (named && f.path().extension() == ".safetensors") out.paths.push_back(f.path().string());
     }
   }

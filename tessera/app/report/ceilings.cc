@@ -2,14 +2,16 @@
 
 #include <algorithm>
 
+#include "tessera/machine/target/measured_as.h"
+
 namespace tessera::report {
 
 std::optional<Ceilings> datasheet_ceilings(const target::Target& target) {
-  if (!target.is_gpu() || target.gpu.bandwidth_gb_s <= 0) return std::nullopt;
+  const std::optional<double> gflops = target::datasheet_gflops(target);
+  if (!gflops || target.gpu.bandwidth_gb_s <= 0) return std::nullopt;
   Ceilings out{.source = "datasheet of the device"};
-  const double gflops = 2e-3 * target.cores * target.gpu.core_lanes * target.gpu.clock_mhz;
   // Other types may use tensor cores, of whose rate the target does not tell.
-  if (gflops > 0) out.gflops["f32"] = gflops;
+  if (*gflops > 0) out.gflops["f32"] = *gflops;
   out.levels = {{"memory", 0, static_cast<double>(target.gpu.bandwidth_gb_s)}};
   return out;
 }

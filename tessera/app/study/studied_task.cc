@@ -47,7 +47,7 @@ Result<std::vector<std::vector<StudiedTask>>> recorded_tasks(const dataset::Data
     std::vector<StudiedTask> tasks = tasks_on(data, keys, m);
     if (tasks.empty()) continue;
     TESSERA_TRY(const target::Target whole, target::target_from_text(info.target));
-    const target::Target target = whole.is_gpu() ? whole : target::code_target(whole, info.threads);
+    const target::Target target = target::code_target(whole, info.threads);
     for (StudiedTask& t : tasks) t.target = target;
     keep_some(most, &tasks);
     out.push_back(std::move(tasks));

@@ -69,7 +69,7 @@ Result<lower::Lowered> lower_kernel(const te::Dag& dag, const schedule::Schedule
 
 Result<Kernel> compile_lowered(const lower::Lowered& lowered, const target::Target& target,
                                const BuildOptions& options, BuildTimes* times) {
-  const auto compile = target.is_gpu() ? compile_device : compile_loops;
+  const auto compile = lowered.program.launches.empty() ? compile_loops : compile_device;
   TESSERA_TRY(Kernel out, compile(lowered, target, options, times));
   out.param_layouts = lowered.param_layouts;
   return out;
