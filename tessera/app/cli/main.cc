@@ -9,11 +9,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "tessera/app/cli/command.h"
-#include "tessera/app/cli/lm.h"
-#include "tessera/app/cli/manual.h"
-#include "tessera/app/cli/report_command.h"
-#include "tessera/app/cli/version.h"
+#include "tessera/app/cli/common/command.h"
+#include "tessera/app/cli/common/version.h"
+#include "tessera/app/cli/lm/lm.h"
+#include "tessera/app/cli/manual/manual.h"
+#include "tessera/app/cli/report/report.h"
 #include "tessera/support/disk_cache.h"
 #include "tessera/support/standard_streams.h"
 

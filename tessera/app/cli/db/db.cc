@@ -1,0 +1,98 @@
+// tessera db: look into a database of records, move records in and out.
+#include "tessera/app/cli/db/db.h"
+
+#include <cstdlib>
+#include <memory>
+
+#include <nlohmann/json.hpp>
+
+#include "tessera/app/cli/common/command.h"
+
+namespace tessera::cli {
+namespace {
+
+using Action = int (*)(const DbArgs&);
+
+struct SubCommand {
+  const char* name;
+  const char* help;
+  const char* examples;
+  Action action;
+};
+
+constexpr SubCommand kSubCommands[] = {
+    {"list", "Sessions, tasks with their best times, and how many records there are",
+     "Examples:\n  tessera db list --db tuning.db\n  tessera db list --json", db_list},
+    {"explain", "The best records of a task, what sets them apart, and how trials failed",
+     "Examples:\n  tessera db explain --task 0123456789abcdef\n"
+     "  tessera db explain --task KEY --db tuning.db --top 10 --json",
+     db_explain},
+    {"diff", "Best times of two databases, task by task",
+     "Examples:\n  tessera db diff before.db after.db", db_diff},
+    {"export", "Write records as JSON lines, or as the foreign logs they came from",
+     "Examples:\n  tessera db export -o all.jsonl\n"
+     "  tessera db export --db logs.db -o back.json --format ansor",
+     db_export},
+    {"import", "Add records of exports, Ansor (TenSet) logs and AutoTVM logs, plain or .gz",
+     "Examples:\n  tessera db import records.jsonl.gz --db logs.db\n"
+     "  tessera db import *.log --db logs.db --format autotvm",
+     db_import},
+};
+
+void add_flags(Flags& sub, const std::string& name, DbArgs& args) {
+  if (name == "diff") {
+    sub.add_option("FILES", args.files, "Two databases")->required()->expected(2);
+  } else {
+    // `report` and `info` take it without the flag, too.
+    const bool alone = name == "list" || name == "explain";
+    sub.add_option(alone ? "DB,--db" : "--db", args.db,
+                   "Database (default: $TESSERA_DB, else tessera.db)");
+  }
+  if (name == "import") {
+    sub.add_option("FILES", args.files, "Files to read")->required();
+    sub.add_option("--format", args.format, "auto, tessera, ansor or autotvm")
+        ->check(one_of({"auto", "tessera", "ansor", "autotvm"}));
+  }
+  if (name == "export") {
+    args.format = "tessera";
+    sub.add_option("-o,--output", args.output, "File to write; - is standard output")->required();
+    sub.add_option("--format", args.format, "tessera, ansor or autotvm")
+        ->check(one_of({"tessera", "ansor", "autotvm"}));
+  }
+  if (name == "explain") {
+    sub.add_option("--task", args.task, "Key of the task (`tessera db list`)")->required();
+    sub.add_option("--top", args.top, "How many of the best to show")->check(range(1, 1000));
+  }
+  if (name == "explain" || name == "diff" || name == "list") {
+    sub.add_option("--target", args.target, "Records of this target alone");
+  }
+  if (name != "export") sub.add_flag("--json", args.json, "Print JSON");
+}
+
+}  // namespace
+
+std::string database_path(const std::string& flag) {
+  if (!flag.empty()) return flag;
+  const char* from_environment = std::getenv("TESSERA_DB");
+  if (from_environment != nullptr && *from_environment != '\0') return from_environment;
+  return "tessera.db";
+}
+
+void add_db(Flags& app, std::function<int()>* run) {
+  Flags* db = app.add_subcommand("db", "Inspect, import and export a database of records");
+  db->footer(
+      "Examples:\n  tessera db list --db tuning.db\n  tessera db explain --task KEY\n"
+      "  tessera db diff before.db after.db\n  tessera db import log.json.gz --db logs.db\n"
+      "Records and plans: docs/reference/search.md.");
+  db->require_subcommand(1, 1);
+  for (const SubCommand& s : kSubCommands) {
+    Flags* sub = db->add_subcommand(s.name, s.help);
+    sub->footer(s.examples);
+    const auto args = std::make_shared<DbArgs>();
+    add_flags(*sub, s.name, *args);
+    sub->callback(
+        [args, run, action = s.action] { *run = [args, action] { return action(*args); }; });
+  }
+}
+
+}  // namespace tessera::cli

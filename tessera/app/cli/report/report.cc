@@ -1,0 +1,85 @@
+#include "tessera/app/cli/report/report.h"
+
+#include <algorithm>
+#include <cctype>
+#include <memory>
+
+#include "tessera/app/bench/ceilings.h"
+#include "tessera/app/cli/common/command.h"
+#include "tessera/app/cli/db/db.h"
+#include "tessera/app/report/page.h"
+#include "tessera/app/report/sections.h"
+#include "tessera/support/counted.h"
+#include "tessera/support/files.h"
+
+namespace tessera::cli {
+namespace {
+
+struct ReportArgs {
+  std::string source, db, output = "report.html";
+  bool no_roofline = false;
+};
+
+bool is_number(const std::string& text) {
+  return !text.empty() && text.size() < 10 &&
+         std::all_of(text.begin(), text.end(),
+                     [](unsigned char c) { return std::isdigit(c) != 0; });
+}
+
+// The last line of the command.
+std::string summary_line(const report::Report& r) {
+  return fmt::format("{}, {}, {}: {} -> {} ({})", r.sessions.back().model,
+                     counted(r.trials, "trial"), counted(r.kernels.size(), "kernel"),
+                     report::duration_text(r.before_s()), report::duration_text(r.after_s()),
+                     report::gain_text(r.before_s(), r.after_s()));
+}
+
+Result<void> write_report(const ReportArgs& args) {
+  const bool session = is_number(args.source);
+  const std::string path =
+      args.source.empty() || session ? database_path(args.db) : database_path(args.source);
+  TESSERA_TRY(const record::Database database, record::Database::open_read_only(path));
+  TESSERA_TRY(const report::Report r,
+              report::collect(database, path, session ? std::stoll(args.source) : 0));
+  std::optional<report::Ceilings> ceilings;
+  if (!args.no_roofline) {
+    const record::SessionRow& last = r.sessions.back();
+    TESSERA_TRY(ceilings, app::ceilings_of(last.target, last.threads));
+  }
+  const std::string page = report::to_html(r, ceilings);
+  if (args.output == "-") {
+    fmt::print("{}", page);
+    return {};
+  }
+  TESSERA_DO(write_file(args.output, {page}));
+  fmt::print("{}: {}\n", args.output, summary_line(r));
+  return {};
+}
+
+}  // namespace
+
+void add_report(Flags& app, std::function<int()>* run) {
+  Flags* sub = app.add_subcommand("report", "Write what a tuning did as one HTML page");
+  sub->footer(
+      "Examples:\n  tessera report tuning.db -o report.html\n"
+      "  tessera report 3 --db tuning.db -o third.html\n"
+      "For a database, the page covers all sessions that tuned what the last one did, on its\n"
+      "machine.\n"
+      "docs/guide/tuning.md says more.");
+  const auto args = std::make_shared<ReportArgs>();
+  sub->add_option("SOURCE", args->source,
+                  "Database, or the number of a session of --db (`tessera db list`)");
+  sub->add_option("--db", args->db, "Database (default: $TESSERA_DB, else tessera.db)");
+  sub->add_option("-o,--output", args->output,
+                  "Page to write (default: report.html); - is standard output");
+  sub->add_flag("--no-roofline", args->no_roofline,
+                "Do not measure the rates of this machine, which takes some seconds");
+  sub->callback([args, run] {
+    *run = [args] {
+      const Result<void> done = write_report(*args);
+      return done ? static_cast<int>(kOk) : report(done.error());
+    };
+  });
+}
+
+}  // namespace tessera::cli

@@ -1,0 +1,475 @@
+// tessera tune: searches for the schedules of models or operations by measuring.
+#include "tessera/app/tune/tune.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <memory>
+
+#include <fmt/ranges.h>
+
+#include "tessera/app/bench/write_artifact.h"
+#include "tessera/app/cli/common/command.h"
+#include "tessera/app/cli/common/duration.h"
+#include "tessera/app/cli/common/model_args.h"
+#include "tessera/app/cli/common/outputs.h"
+#include "tessera/app/cli/common/peer_args.h"
+#include "tessera/app/cli/common/progress.h"
+#include "tessera/app/cli/tune/output.h"
+#include "tessera/app/cli/tune/simulate_output.h"
+#include "tessera/app/tune/after_tuning.h"
+#include "tessera/app/tune/policy_run.h"
+#include "tessera/app/tune/tune_simulate.h"
+#include "tessera/backend/kernel/kernel_cache.h"
+#include "tessera/learn/lm/adapter.h"
+#include "tessera/learn/model/cost_model.h"
+#include "tessera/machine/target/cpus.h"
+#include "tessera/machine/target/measured_as.h"
+#include "tessera/support/files.h"
+#include "tessera/support/split_commas.h"
+#include "tessera/trials/measure/confine.h"
+
+namespace tessera::cli {
+namespace {
+
+struct TuneArgs {
+  ModelArgs model;  // flags of all models
+  std::vector<std::string> models, ops, sources, tasks, judges, peers = {"ort"};
+  double budget_s = 0;
+  bool budget_given = false;
+  std::string policy = "evolutionary", cost_model = "xgb", objective = "rank";
+  std::string pretrained = app::kShipped, target = "host", language = app::kShipped;
+  std::string level = "kernel";
+  std::string database = "tessera.db", plan, artifact, simulate, plot;
+  int seeds = 3;
+  std::int64_t trials = 0, trials_per_task = 0, plans = 0;
+  int threads = 0;
+  std::size_t round = 0;
+  std::uint64_t seed = 1;
+  bool no_recombine = false, record = false, json = false;
+  bool json_progress = false;
+};
+
+constexpr double kDefaultBudgetSeconds = 600;
+
+Result<app::TuneOptions> tune_options(const TuneArgs& args) {
+  app::TuneOptions o;
+  TESSERA_TRY(o.target, fast_target(measure::ask_target(args.target), args.model));
+  TESSERA_TRY(const app::CompileOptions compile, compile_options(args.model, o.target));
+  for (const std::string& name : args.models) {
+    o.subjects.push_back({name, false, compile});
+    app::TuneSubject& s = o.subjects.back();
+    TESSERA_DO(set_batch(args.model.batch, s.name, s.compile.import.symbols));
+  }
+  for (const std::string& spec : args.ops) o.subjects.push_back({spec, true, compile});
+  if (args.model.batch > 0 && !args.ops.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--batch is for models, not for operations; trials of a round are --round");
+  }
+  if (o.subjects.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "nothing to tune: give a model or --op");
+  }
+  if (!args.artifact.empty() && (args.models.size() != 1 || !args.ops.empty())) {
+    return make_error(ErrorCode::kInvalidArgument, "-o takes one model and nothing beside it");
+  }
+  o.level = args.level == "graph"  ? app::TuneLevel::kGraph
+            : args.level == "both" ? app::TuneLevel::kBoth
+                                   : app::TuneLevel::kKernel;
+  // The untuned and the tuned model, and plans of one model, share most of their kernels.
+  o.model.cache = kernel::user_kernel_cache();
+  o.measure.threads = target::measured_threads(o.target, args.threads);
+  o.trials = args.trials;
+  o.trials_per_task = args.trials_per_task;
+  o.budget_s = args.budget_s;
+  const bool limited = args.trials > 0 || args.trials_per_task > 0 || args.budget_given;
+  if (!limited) o.budget_s = kDefaultBudgetSeconds;
+  o.learner.model = args.cost_model;
+  o.learner.objective = args.objective;
+  o.learner.seed = args.seed;
+  o.learner.pretrained = app::model_paths(args.pretrained, o.target);
+  o.pretrained_optional = args.pretrained == app::kShipped;
+  o.learner.code_threads = o.measure.threads;
+  const app::PolicyVariant base{.policy_options = o.policy_options, .learner = o.learner};
+  TESSERA_TRY(const app::PolicyVariant variant, app::policy_variant(args.policy, base, o.target));
+  o.policy = variant.policy->name;
+  o.policy_options = variant.policy_options;
+  o.learner = variant.learner;
+  if (o.policy == "lm" && !o.policy_options.language) {
+    TESSERA_TRY(const std::string path, app::language_path(args.language, o.target));
+    TESSERA_TRY(o.policy_options.language, app::open_language(path, app::kGuidance, 0));
+  }
+  if (o.policy == "lm") {
+    o.policy_options.language = std::make_shared<lm::AdaptedReader>(
+        std::move(o.policy_options.language), std::make_shared<lm::Adapter>());
+  }
+  o.batch = args.round;
+  o.sources = args.sources;
+  o.tasks = args.tasks;
+  o.judges = args.judges;
+  o.plans = args.plans;
+  o.recombine = !args.no_recombine;
+  o.record_space = args.record;
+  o.database = args.database;
+  o.seed = args.seed;
+  o.measure.seed = args.seed;
+  o.command = fmt::format(
+      "--policy {} --model {} --pretrained {} --objective {} --budget {} --trials {} "
+      "--trials-per-task {}",
+      args.policy, args.cost_model, args.pretrained, args.objective,
+      o.budget_s > 0 ? to_duration(o.budget_s) : "none", args.trials, args.trials_per_task);
+  return o;
+}
+
+std::string plan_path(const TuneArgs& args) {
+  if (!args.plan.empty()) return args.plan;
+  if (!args.models.empty()) return artifact::default_name(args.models[0]) + ".plan";
+  return args.ops[0].substr(0, args.ops[0].find(':')) + ".plan";
+}
+
+// Beside the plan: "mlp.plan" gives "mlp.unproved.plan".
+std::string unproved_path(const TuneArgs& args) {
+  std::string path = plan_path(args);
+  const std::string_view end = ".plan";
+  if (path.ends_with(end)) path.resize(path.size() - end.size());
+  return path + ".unproved.plan";
+}
+
+// The plan of what seemed faster and could not be shown to be: for who times it on a quiet machine.
+void save_unproved(const TuneArgs& args, const app::TuneResult& r, TuneSummary* summary,
+                   ProgressLine& line) {
+  if (r.unproved.tasks.empty()) return;
+  const std::string path = unproved_path(args);
+  if (const Result<void> saved = plan::save_plan(r.unproved, path); !saved) {
+    line.say("tessera: " + saved.error().message);
+    return;
+  }
+  summary->unproved_path = path;
+}
+
+Result<app::ArtifactCheck> write_artifact(const TuneArgs& args, const app::TuneOptions& options,
+                                          const plan::Plan& plan) {
+  const app::TuneSubject& subject = options.subjects[0];
+  app::CompileOptions how = subject.compile;
+  how.target = target::code_target(options.target, options.measure.threads);
+  TESSERA_TRY(how.plan, app::PlanSchedules::make(plan, options.target, false));
+  artifact::ArtifactOptions out;
+  out.name = artifact::default_name(args.models[0]);
+  app::ModelSource source(subject.name);
+  TESSERA_TRY(const app::WrittenArtifact written,
+              app::write_artifact(source, how, args.artifact, out, /*check=*/true));
+  return *written.check;
+}
+
+// The tuned models beside each installed peer.
+std::vector<app::PeerComparison> compare_peers(const TuneArgs& args,
+                                               const app::TuneOptions& options,
+                                               const plan::Plan& plan,
+                                               const app::TuneDeadline& deadline,
+                                               ProgressLine& line) {
+  const std::vector<std::string> peers = app::usable_peers(args.peers);
+  app::PeerCallbacks callbacks;
+  callbacks.begin = [&](const std::string& model) {
+    line.show(fmt::format("{} compared with {}", model, fmt::join(peers, ", ")), true);
+  };
+  callbacks.left_out = [&](const std::string& model) {
+    line.say(fmt::format(
+        "tessera: {} is not compared with {}: the budget is spent; `tessera bench {} --plan {} "
+        "--peers {}` does it",
+        model, fmt::join(peers, ", "), model, plan_path(args), fmt::join(peers, ",")));
+  };
+  callbacks.note = [&](const std::string& text) { line.say(text); };
+  return app::compare_peers(options, plan, peers, args.threads, deadline, callbacks);
+}
+
+const char* why_no_measurement(const app::TuneResult& r) {
+  const bool failed = std::any_of(r.tasks.begin(), r.tasks.end(),
+                                  [](const auto& task) { return !task.failures.empty(); });
+  return r.stopped_by == "budget" && !failed
+             ? "the budget ended before the kernels had times; give more with --budget"
+             : "no trial gave a valid measurement";
+}
+
+int exit_code(const app::TuneResult& r) {
+  switch (r.state) {
+    case app::TuneState::kNoMeasurement:
+      return report({ErrorCode::kRunFailed, why_no_measurement(r)}), kNoMeasurement;
+    case app::TuneState::kRejected:
+      return report({ErrorCode::kRunFailed, "the tuned model computes wrong numbers: no plan"}),
+             kWrongNumbers;
+    case app::TuneState::kInterrupted:
+      return interrupt_code();
+    case app::TuneState::kDone:
+      break;
+  }
+  if (!r.database_error.empty()) return report({ErrorCode::kUnavailable, r.database_error});
+  return kOk;
+}
+
+// Before the first trial: a place that cannot be written must not cost the budget.
+Result<void> check_outputs(const TuneArgs& args, const target::Target& target) {
+  TESSERA_DO(check_output_file(plan_path(args)));
+  if (args.artifact.empty()) return {};
+  return check_output_artifact(args.artifact, target);
+}
+
+// The same command again goes on with what it decided.
+plan::Decisions earlier_decisions(const TuneArgs& args, const app::TuneOptions& options) {
+  if (options.level == app::TuneLevel::kKernel) return {};
+  const Result<plan::Plan> earlier = plan::load_plan(plan_path(args));
+  return earlier && earlier->model == options.subjects[0].name ? earlier->decisions
+                                                               : plan::Decisions();
+}
+
+int tune(const TuneArgs& args) {
+  app::TuneDeadline deadline;
+  if (const Result<void> known = check_peers(args.peers); !known) return report(known.error());
+  Result<app::TuneOptions> options = tune_options(args);
+  if (!options) return report(options.error());
+  options->start = earlier_decisions(args, *options);
+  if (const Result<void> can = check_outputs(args, options->target); !can)
+    return report(can.error());
+  deadline.budget_s = options->budget_s;
+  options->budget_s -=
+      app::after_tuning_s(options->budget_s, args.models.size(), app::usable_peers(args.peers));
+  TuneSummary summary;
+  summary.threads = options->measure.threads;
+  ProgressLine line;
+  catch_interrupt(OnInterrupt::kUnsaved);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error with a reason, not the end
+  app::TuneCallbacks callbacks;
+  callbacks.interrupted = interrupted;
+  callbacks.note = [&](const std::string& text) { line.say("tessera: " + text); };
+  auto phase = app::TuneProgress::Phase::kDefaults;
+  callbacks.progress = [&](const app::TuneProgress& p) {
+    line.show(progress_text(p, line.width()), p.phase != phase);
+    phase = p.phase;
+  };
+  if (args.json_progress) callbacks.progress = print_progress_json;
+  callbacks.save = [&](const plan::Plan& plan) {
+    if (const Result<void> saved = plan::save_plan(plan, plan_path(args)); !saved)
+      callbacks.note(saved.error().message);
+    end_if_hurried();
+    callbacks.note("checking the whole model; another Ctrl-C leaves the plan unchecked");
+  };
+  if (const std::string& why = measure::confinement_note(); !why.empty()) callbacks.note(why);
+  Result<app::TuneResult> result = app::tune(*options, callbacks);
+  if (!result) {
+    line.finish();
+    return report_model(result.error());
+  }
+  summary.result = std::move(result).value();
+  const app::TuneResult& r = summary.result;
+  const bool has_plan = r.state != app::TuneState::kRejected && !r.plan.tasks.empty();
+  if (has_plan) {
+    if (const Result<void> saved = plan::save_plan(r.plan, plan_path(args)); !saved) {
+      line.finish();
+      const std::string again = args.database.empty()
+                                    ? ""
+                                    : fmt::format(
+                                          "; its trials are in {}: the same command with "
+                                          "another --plan does not measure them again",
+                                          args.database);
+      return report({saved.error().code, saved.error().message + again});
+    }
+    summary.plan_path = plan_path(args);
+    save_unproved(args, r, &summary, line);
+  }
+  if (has_plan && r.state == app::TuneState::kDone) {
+    if (!args.artifact.empty()) {
+      const Result<app::ArtifactCheck> written = write_artifact(args, *options, r.plan);
+      if (!written) {
+        line.finish();
+        return report_model(written.error());
+      }
+      summary.artifact_path = args.artifact;
+      summary.artifact_check = *written;
+    }
+    summary.peers = compare_peers(args, *options, r.plan, deadline, line);
+    summary.peak_gflops = app::peak_gflops(options->target, args.threads, options->budget_s);
+  } else if (has_plan && !args.artifact.empty()) {
+    callbacks.note(
+        fmt::format("{} was not written; `tessera compile {} --plan {} -o {}` writes it, with the "
+                    "flags of the model and the target that were given here",
+                    args.artifact, options->subjects[0].name, plan_path(args), args.artifact));
+  }
+  line.finish();
+  if (args.json) {
+    print_json(to_json(summary));
+  } else {
+    print_summary(summary);
+  }
+  return exit_code(r);
+}
+
+Result<app::Simulation> run_simulation(const TuneArgs& args, std::int64_t trials) {
+  TuneArgs one = args;
+  one.policy = "random";
+  TESSERA_TRY(const app::TuneOptions tuning, tune_options(one));
+  TESSERA_TRY(const app::TuneProblem problem,
+              app::make_tune_problem(tuning.subjects, task::PartitionOptions()));
+  app::SimulateOptions o;
+  o.database = args.simulate;
+  o.target = tuning.target;
+  o.threads = tuning.measure.threads;
+  o.sources = args.sources;
+  o.policies = split_commas(args.policy);
+  o.objectives = split_commas(args.objective);
+  o.trials = trials;
+  if (args.round > 0) o.batch = args.round;
+  o.seed = args.seed;
+  o.seeds = args.seeds;
+  o.learner = tuning.learner;
+  TESSERA_TRY(app::Simulation simulation, app::simulate(problem, o));
+  if (!args.plot.empty()) TESSERA_DO(write_file(args.plot, {plot_svg(simulation, trials)}));
+  return simulation;
+}
+
+int simulate(const TuneArgs& args) {
+  const std::int64_t trials = args.trials > 0 ? args.trials : 256;
+  const Result<app::Simulation> simulation = run_simulation(args, trials);
+  if (!simulation) return report_model(simulation.error());
+  if (args.json) {
+    print_json(to_json(*simulation));
+  } else {
+    print_simulation(*simulation, trials);
+  }
+  return kOk;
+}
+
+std::vector<std::string> policy_names() {
+  std::vector<std::string> names;
+  for (const search::PolicyEntry& p : search::policy_table()) names.emplace_back(p.name);
+  return names;
+}
+
+std::vector<std::string> model_names() {
+  std::vector<std::string> names = {"none"};
+  for (const model::ModelEntry& m : model::model_table()) names.emplace_back(m.name);
+  return names;
+}
+
+void add_subject_flags(Flags& sub, TuneArgs& args) {
+  sub.add_option("MODEL", args.models,
+                 "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together");
+  sub.add_option("--op", args.ops, "Operation to tune, as in bench --op (repeatable)");
+  add_input_options(sub, args.model);
+  add_dtype_option(sub, args.model);
+  sub.add_option("--level", args.level,
+                 "What is tuned: kernel, the schedules; graph, the decisions about a model; both")
+      ->check(one_of({"kernel", "graph", "both"}));
+  sub.add_option(
+         "--judge", args.judges,
+         "With --level graph or both: weights of networks that rank plans before they are measured "
+         "(A,B,C vote together; default: the sum of kernel times); none: plans are measured in the "
+         "order in which they are drawn")
+      ->delimiter(',');
+  sub.add_option("--plans", args.plans,
+                 "With --level graph or both: at most this many plans are measured as whole models")
+      ->check(positive())
+      ->hide_default();
+}
+
+// Returns --budget.
+const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
+  const Option* budget = sub.add_duration(
+      "--budget", args.budget_s,
+      "Wall clock of the whole command: 90s, 5m, 1h30m, or none (default: 10m without --trials "
+      "and --trials-per-task, else none). What has no room in it is left out and named: peers, "
+      "timing the whole model, its check, tasks. Outside are -o and a trial that is running when "
+      "it ends",
+      Flags::Zero::kNoLimit);
+  sub.add_option("--trials", args.trials,
+                 "Trials in all, those of earlier sessions included; with or without --budget")
+      ->check(positive())
+      ->hide_default();
+  sub.add_option("--trials-per-task", args.trials_per_task,
+                 "Trials of each task, its default and those of earlier sessions included")
+      ->check(positive())
+      ->hide_default();
+  return budget;
+}
+
+void add_search_flags(Flags& sub, TuneArgs& args) {
+  sub.add_option("--policy", args.policy,
+                 fmt::format("Search policy: {}; with options after it: "
+                             "+diversity=NUMBER +acquisition=mean|ei|ucb "
+                             "+features=statement|loop|curve|decisions +model=none "
+                             "+pretrained=none|shipped|FILE",
+                             fmt::join(policy_names(), ", ")));
+  sub.add_option("--language", args.language,
+                 "Weights that policy lm writes by (see lm pretrain), or shipped: those that come "
+                 "with Tessera for this machine (default)");
+  sub.add_option("--model", args.cost_model,
+                 fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
+      ->check(one_of(model_names()));
+  sub.add_option("--objective", args.objective, "Objective of the cost model: rank or regression");
+  sub.add_option("--pretrained", args.pretrained,
+                 "Model to start from: a file, several that judge together (A,B,C), none, or "
+                 "shipped: what comes with Tessera for this machine");
+  sub.add_option("--sources", args.sources,
+                 "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
+      ->delimiter(',');
+  sub.add_option("--tasks", args.tasks, "Comma-separated keys: tune these tasks alone")
+      ->delimiter(',');
+  sub.add_option("--round", args.round, "Trials of one round (default: by what a trial costs)")
+      ->check(range(1, 1024))
+      ->hide_default();
+  sub.add_option("--seed", args.seed, "Seed of all random choices");
+  sub.add_flag("--no-recombine", args.no_recombine, "Do not try second bests in the whole model");
+  sub.add_flag("--record", args.record,
+               "Also time slow candidates fully and do not stop tasks early: records a space for "
+               "--simulate");
+  sub.add_option("--peers", args.peers,
+                 "Peers to compare the tuned models with where installed, all, or none")
+      ->delimiter(',');
+}
+
+void add_simulation_flags(Flags& sub, TuneArgs& args) {
+  Option* simulation =
+      sub.add_option("--simulate", args.simulate,
+                     "Database whose measured candidates stand for the machine: compares the "
+                     "policies (and objectives) of a comma-separated list, nothing is measured");
+  sub.add_option("--seeds", args.seeds, "Runs of each policy with --simulate")
+      ->check(range(1, 1000))
+      ->needs(simulation);
+  sub.add_option("--plot", args.plot, "SVG of the simulation to write")->needs(simulation);
+}
+
+}  // namespace
+
+void add_tune(Flags& app, std::function<int()>* run) {
+  Flags* sub =
+      app.add_subcommand("tune", "Find faster schedules by measuring; the winners are a plan");
+  sub->footer(
+      "Examples:\n  tessera tune zoo:resnet18 --budget 20m --threads 2 --plan resnet18.plan\n"
+      "  tessera tune model.onnx --shape input:1x3x224x224 --trials 2000 -o out\n"
+      "  tessera tune zoo:squeezenet1_1 --level graph --budget 2m --plan squeezenet.plan\n"
+      "  tessera tune --op matmul:M=1024,N=1024,K=1024 --budget 1m --plan gemm.plan\n"
+      "  tessera tune --op matmul:M=1024,N=1024,K=1024 --target cuda --budget 15s\n"
+      "  tessera bench zoo:resnet18 --plan resnet18.plan --peers ort\n"
+      "  tessera tune --op matmul:M=512,N=512,K=512 --simulate tessera.db --policy random,genetic\n"
+      "Run the same command again to resume. Ctrl-C, SIGTERM and SIGHUP save the\n"
+      "best so far (exit 130, 143, 129).\n"
+      "docs/guide/tuning.md says more.");
+  const auto args = std::make_shared<TuneArgs>();
+  add_subject_flags(*sub, *args);
+  const Option* budget = add_limit_flags(*sub, *args);
+  sub->add_option("--target", args->target,
+                  "Where candidates run: host, cuda or opencl, the device at hand");
+  add_fast_math_option(*sub, args->model);
+  add_threads_option(*sub, args->threads, "Threads of the tuned code");
+  sub->add_option("--db", args->database, "File with the records of all tunings; empty: keep none");
+  sub->add_option("--plan", args->plan, "Plan to write (default: NAME.plan)");
+  sub->add_option("-o,--output", args->artifact, "Also write the tuned model as an artifact");
+  add_search_flags(*sub, *args);
+  add_simulation_flags(*sub, *args);
+  sub->add_flag("--json", args->json, "Print JSON");
+  sub->add_flag("--json-progress", args->json_progress,
+                "Report progress on stderr as JSON, one object per line");
+  sub->callback([args, run, budget] {
+    args->budget_given = budget->count() > 0;
+    *run = [args] { return args->simulate.empty() ? tune(*args) : simulate(*args); };
+  });
+}
+
+}  // namespace tessera::cli
