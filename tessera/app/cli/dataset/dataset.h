@@ -11,6 +11,11 @@
 
 namespace tessera::cli {
 
+void add_dataset_collect(Flags& app, std::function<int()>* run);
+void add_dataset_sample(Flags& dataset, std::function<int()>* run);
+void add_dataset_build(Flags& dataset, std::function<int()>* run);
+void add_dataset_measure(Flags& dataset, std::function<int()>* run);
+void add_dataset_generate(Flags& dataset, std::function<int()>* run);
 void add_dataset_graphs(Flags& app, std::function<int()>* run);
 void add_dataset_import(Flags& app, std::function<int()>* run);
 void add_dataset_export(Flags& app, std::function<int()>* run);

@@ -1,21 +1,15 @@
-// tessera dataset import, update, verify.
+// tessera dataset import: a dataset of databases and logs.
 #include <memory>
-
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/cli/dataset/dataset.h"
 #include "tessera/app/collect/dataset_import.h"
-#include "tessera/app/tune/record_update.h"
-#include "tessera/learn/dataset/dataset_stream.h"
 #include "tessera/support/counted.h"
 #include "tessera/support/model_name.h"
 
 namespace tessera::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct ImportArgs {
   std::vector<std::string> files, networks;
@@ -70,64 +64,6 @@ int run_import(const ImportArgs& args) {
   return kOk;
 }
 
-struct UpdateArgs {
-  std::string folder, output;
-};
-
-Result<app::UpdatedDataset> update_and_save(const UpdateArgs& args) {
-  TESSERA_TRY(const dataset::Dataset old, dataset::load(args.folder));
-  ProgressLine line;
-  app::UpdatedDataset done = app::bring_up_to_date(old);
-  app::read_networks_again(&done.dataset, [&](const std::string& what) { line.show(what); });
-  line.finish();
-  TESSERA_DO(dataset::save(done.dataset, args.output));
-  return done;
-}
-
-int run_update(const UpdateArgs& args) {
-  const Result<app::UpdatedDataset> done = update_and_save(args);
-  if (!done) return report(done.error());
-  fmt::print(
-      "{}: {} of {} records, {} of {} tasks ({} were another one under other names); {} "
-      "records without steps left out\n",
-      args.output, done->dataset.examples.size(), done->records, done->dataset.tasks.size(),
-      done->tasks, done->merged, done->without_steps);
-  return kOk;
-}
-
-struct VerifyArgs {
-  std::string folder;
-  bool json = false;
-};
-
-Result<void> read_all(const std::string& folder) {
-  TESSERA_TRY(const dataset::DatasetReader reader, dataset::DatasetReader::open(folder));
-  return reader.visit([](dataset::Example&) { return Result<void>(); });
-}
-
-int run_verify(const VerifyArgs& args) {
-  const Result<std::vector<dataset::FileCheck>> files = dataset::verify(args.folder);
-  if (!files) return report(files.error());
-  bool good = true;
-  Json list = Json::array();
-  for (const dataset::FileCheck& f : *files) {
-    good = good && f.problem.empty();
-    list.push_back({{"name", f.name},
-                    {"bytes", f.bytes},
-                    {"crc32", f.crc32},
-                    {"problem", f.problem.empty() ? Json() : Json(f.problem)}});
-    if (!args.json) {
-      fmt::print("{:<24} {:>12} {}  {}\n", f.name, f.bytes, f.crc32,
-                 f.problem.empty() ? "ok" : f.problem);
-    }
-  }
-  // Beyond the bytes: whether they say something that can be used.
-  const Result<void> usable = read_all(args.folder);
-  if (args.json) print_json({{"good", good && usable.ok()}, {"files", list}});
-  if (!usable) return report(usable.error());
-  return good ? kOk : kInternal;
-}
-
 }  // namespace
 
 void add_dataset_import(Flags& app, std::function<int()>* run) {
@@ -154,25 +90,6 @@ void add_dataset_import(Flags& app, std::function<int()>* run) {
       "Examples:\n  tessera dataset import a.db b.db -o my.ds\n"
       "  tessera dataset import a.db --networks zoo:resnet18 -o my.ds --quiet");
   sub->callback([args, run] { *run = [args] { return run_import(*args); }; });
-}
-
-void add_dataset_update(Flags& app, std::function<int()>* run) {
-  Flags* sub = app.add_subcommand(
-      "update", "Bring a dataset of an older version up to date: tasks, steps, networks");
-  const auto args = std::make_shared<UpdateArgs>();
-  sub->add_option("FOLDER", args->folder, "Dataset")->required();
-  sub->add_option("-o,--output", args->output, "Folder to write; may be the same")->required();
-  sub->footer("Examples:\n  tessera dataset update old.ds -o new.ds");
-  sub->callback([args, run] { *run = [args] { return run_update(*args); }; });
-}
-
-void add_dataset_verify(Flags& app, std::function<int()>* run) {
-  Flags* sub = app.add_subcommand("verify", "Compare the files of a dataset with its checksums");
-  const auto args = std::make_shared<VerifyArgs>();
-  sub->add_option("FOLDER", args->folder, "Dataset")->required();
-  sub->add_flag("--json", args->json, "Print JSON");
-  sub->footer("Examples:\n  tessera dataset verify my.ds");
-  sub->callback([args, run] { *run = [args] { return run_verify(*args); }; });
 }
 
 }  // namespace tessera::cli

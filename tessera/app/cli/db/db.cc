@@ -71,6 +71,18 @@ void add_flags(Flags& sub, const std::string& name, DbArgs& args) {
 
 }  // namespace
 
+std::string duration_text(double seconds) {
+  if (seconds <= 0) return "-";
+  if (seconds < 1e-3) return fmt::format("{:.2f} us", seconds * 1e6);
+  if (seconds < 1) return fmt::format("{:.3f} ms", seconds * 1e3);
+  return fmt::format("{:.3f} s", seconds);
+}
+
+std::vector<std::string> targets_of(const DbArgs& args) {
+  if (args.target.empty()) return {};
+  return {args.target};
+}
+
 std::string database_path(const std::string& flag) {
   if (!flag.empty()) return flag;
   const char* from_environment = std::getenv("TESSERA_DB");

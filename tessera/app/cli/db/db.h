@@ -20,6 +20,12 @@ struct DbArgs {
 // The file that --db, else $TESSERA_DB, else the current folder names.
 std::string database_path(const std::string& flag);
 
+// Three digits and more, to tell near times apart; "-" for none.
+std::string duration_text(double seconds);
+// What record::Filter takes.
+std::vector<std::string> targets_of(const DbArgs& args);
+
+// Each returns an exit code.
 int db_list(const DbArgs& args);
 int db_explain(const DbArgs& args);
 int db_diff(const DbArgs& args);
