@@ -73,7 +73,7 @@ TEST(ColdTasks, TuningMeasuresThemSoAndKeepsTheirRecordsApart) {
   std::int64_t reported = 0;
   for (const TaskReport& t : first->tasks) reported += t.cold ? 1 : 0;
   EXPECT_EQ(reported, static_cast<std::int64_t>(cold));
-  EXPECT_GE(std::ranges::count_if(read_records(options.database), was_cold), reported);
+  EXPECT_GE(std::ranges::count_if(read_records(options.database), &record::Record::cold), reported);
   const Result<TuneResult> again = tune(options, {});
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again->earlier, first->trials);
@@ -83,7 +83,8 @@ TEST(ColdTasks, TuningMeasuresThemSoAndKeepsTheirRecordsApart) {
   const Result<TuneResult> part = tune(less, {});
   ASSERT_TRUE(part.ok()) << part.error().message;
   EXPECT_LT(part->earlier, first->trials);
-  EXPECT_GT(std::ranges::count(read_records(options.database), 12345, evicted_bytes), 0);
+  EXPECT_GT(
+      std::ranges::count(read_records(options.database), 12345, &record::Record::evicted_bytes), 0);
   const Result<TuneResult> more = tune(less, {});
   ASSERT_TRUE(more.ok());
   EXPECT_EQ(more->earlier, first->trials);

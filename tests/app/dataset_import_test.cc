@@ -99,6 +99,27 @@ TEST(Import, RecordsWithoutStepsAreCountedAndLeftOut) {
   EXPECT_EQ(done.dataset.examples[0].candidate, "c1");
 }
 
+TEST(Import, OnlyKernelsAloneAreExamples) {
+  const std::string path = test_file("a.db"), text = test_file("a.jsonl");
+  std::vector<record::Record> records = {made("c1", "ok", 3, 1), made("c1", "ok", 9, 1),
+                                         made("c2", "ok", 9, 1)};
+  records[1].subject = record::Subject::kInPlace;
+  records[2].subject = record::Subject::kModel;
+  write_database(path, records);
+  std::string lines = record::to_json_line(record::TaskRow{"k1", "matmul", "dag matmul", 10, 20});
+  for (const record::Record& r : records) lines += "\n" + record::to_json_line(r);
+  ASSERT_TRUE(write_file(text, {lines, "\n"}).ok());
+  for (const std::string& file : {path, text}) {
+    ImportOptions options;
+    options.files = {file};
+    const Result<Done> done = import_dataset(options);
+    ASSERT_TRUE(done.ok()) << done.error().message;
+    EXPECT_EQ(done->read, 1u);
+    ASSERT_EQ(done->dataset.examples.size(), 1u);
+    EXPECT_EQ(done->dataset.examples[0].seconds, 3);
+  }
+}
+
 TEST(Import, QuietTimesGoBeforeOthers) {
   const std::string path = test_file("a.db");
   std::vector<record::Record> records = {made("c1", "ok", 9, 1), made("c1", "ok", 3, 1),

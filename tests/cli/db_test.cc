@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -72,6 +73,35 @@ TEST_F(Db, ListPrintsTables) {
   ASSERT_EQ(listed.code, 0) << listed.err;
   EXPECT_NE(listed.out.find("5 records, 1 session, 1 task"), std::string::npos) << listed.out;
   EXPECT_NE(listed.out.find("1.000 ms"), std::string::npos) << listed.out;
+}
+
+TEST_F(Db, SubjectsAreListedAndExplainedApart) {
+  const auto line = [](const std::string& subject, double seconds) {
+    return fmt::format(R"({{"kind":"record","task":"k","target":"t","candidate":"a: x={0}",)"
+                       R"("outcome":"ok","seconds":{0},"subject":"{1}","policy":"p"}})"
+                       "\n",
+                       seconds, subject);
+  };
+  const std::string lines = write_file(
+      "subjects.jsonl", line("kernel", 0.5) + line("in_place", 0.25) + line("model", 0.125));
+  import(lines, "a.db");
+  const std::string list = run({"db", "list", file("a.db")}).out;
+  EXPECT_NE(list.find("k  (in place)\n"), std::string::npos) << list;
+  EXPECT_NE(list.find("k  (whole model)\n"), std::string::npos) << list;
+  EXPECT_NE(list.find("3 records"), std::string::npos) << list;
+  const Json json = Json::parse(run({"db", "list", file("a.db"), "--json"}).out);
+  EXPECT_EQ(json["tasks"][1]["subject"], "in_place");
+  const auto best = [&](const std::vector<std::string>& more) -> double {
+    std::vector<std::string> args = {"db", "explain", file("a.db"), "--task", "k", "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    return Json::parse(run(args).out)["best"][0]["seconds"];
+  };
+  EXPECT_EQ(best({}), 0.5);
+  EXPECT_EQ(best({"--subject", "in_place"}), 0.25);
+  EXPECT_EQ(best({"--subject", "model"}), 0.125);
+  const Finished exported = run({"db", "export", "--db", file("a.db"), "-o", "-"});
+  EXPECT_NE(exported.out.find(R"("subject":"model")"), std::string::npos) << exported.out;
+  EXPECT_NE(exported.err.find("3 records"), std::string::npos) << exported.err;
 }
 
 TEST_F(Db, TheEnvironmentNamesTheDatabase) {

@@ -105,6 +105,36 @@ TEST_F(DatabaseTest, FindsWhatWasQuiet) {
   EXPECT_EQ(all(*database, {.quiet = true}).at(0).trial, 1);
 }
 
+TEST_F(DatabaseTest, SubjectsAreKeptApart) {
+  Result<Database> database = Database::open(path("a.db"));
+  Record in_place = sample_record(1), whole = sample_record(1, "m");
+  in_place.subject = Subject::kInPlace;
+  in_place.model = "m";
+  whole.subject = Subject::kModel;
+  ASSERT_TRUE(database->append({sample_record(2), in_place, whole}).ok());
+  EXPECT_EQ(*database->count({}), 1);
+  EXPECT_EQ(*database->count({.subject = std::nullopt}), 3);
+  in_place.id = 2;
+  EXPECT_EQ(all(*database, {.subject = Subject::kInPlace}), std::vector<Record>{in_place});
+  EXPECT_EQ(database->best({}, 9)->size(), 1u);
+  EXPECT_EQ(database->best({.subject = Subject::kModel}, 9)->at(0).task, "m");
+  const Result<std::vector<TaskSummary>> rows = database->summaries({.subject = std::nullopt});
+  ASSERT_TRUE(rows.ok()) << rows.error().message;
+  ASSERT_EQ(rows->size(), 3u);
+  EXPECT_EQ((*rows)[0].subject, Subject::kKernel);
+  EXPECT_EQ((*rows)[1].task, (*rows)[0].task);
+  EXPECT_EQ((*rows)[1].subject, Subject::kInPlace);
+  EXPECT_EQ((*rows)[2].subject, Subject::kModel);
+}
+
+TEST_F(DatabaseTest, AnUnknownSubjectIsDamage) {
+  { ASSERT_TRUE(Database::open(path("a.db"))->append({sample_record(1)}).ok()); }
+  run_sql(path("a.db"), "UPDATE records SET subject = 7");
+  const Result<std::optional<Record>> found = Database::open_read_only(path("a.db"))->find(1);
+  ASSERT_FALSE(found.ok());
+  EXPECT_NE(found.error().message.find("unknown subject 7"), std::string::npos);
+}
+
 // The tables of the first version, as programs of then made them.
 constexpr const char* kFirstVersion = R"(
 CREATE TABLE schema_version (version INTEGER NOT NULL);
@@ -164,6 +194,44 @@ TEST_F(DatabaseTest, TheFirstVersionIsReadAndBroughtUpToDate) {
   EXPECT_EQ(records[0].seconds, 0.5);
   EXPECT_EQ(records[1].schedule, sample_record(2).schedule);
   { EXPECT_FALSE(*Database::open(path("new.db"))->is_outdated()); }
+}
+
+// Tables of the second version, which kept marks of times as JSON in `extra`.
+TEST_F(DatabaseTest, TheSecondVersionIsReadAndBroughtUpToDate) {
+  Record cold = sample_record(1), foreign = sample_record(2);
+  cold.default_s = 0;
+  foreign.format = "ansor";
+  foreign.cold = foreign.unchecked = false;
+  foreign.evicted_bytes = 0;
+  foreign.memory_s = foreign.default_s = 0;
+  foreign.extra = R"({"cold_caches":true})";  // of another program
+  { ASSERT_TRUE(Database::open(path("old.db"))->append({cold, foreign}).ok()); }
+  run_sql(path("old.db"), R"(
+UPDATE records SET extra =
+  '{"cold_caches":true,"evicted_bytes":4096,"unchecked":true,"memory_s":0.0003}' WHERE id = 1;
+ALTER TABLE records DROP COLUMN subject;
+ALTER TABLE records DROP COLUMN model;
+ALTER TABLE records DROP COLUMN cold;
+ALTER TABLE records DROP COLUMN evicted;
+ALTER TABLE records DROP COLUMN unchecked;
+ALTER TABLE records DROP COLUMN default_s;
+ALTER TABLE records DROP COLUMN memory_s;
+UPDATE schema_version SET version = 2;
+)");
+  cold.id = 1;
+  foreign.id = 2;
+  const std::vector<Record> records = {cold, foreign};
+  {
+    const Result<Database> old = Database::open_read_only(path("old.db"));
+    ASSERT_TRUE(old.ok()) << old.error().message;
+    EXPECT_EQ(all(*old), records);
+    EXPECT_EQ(*old->count({.subject = Subject::kInPlace}), 0);
+    EXPECT_EQ(old->summaries({.subject = std::nullopt})->size(), 1u);
+  }
+  const Result<Database> database = Database::open(path("old.db"));
+  ASSERT_TRUE(database.ok()) << database.error().message;
+  EXPECT_EQ(all(*database), records);
+  EXPECT_EQ(*database->count({.subject = Subject::kInPlace}), 0);
 }
 
 TEST_F(DatabaseTest, ALineOfAScheduleThatIsGoneIsDamage) {

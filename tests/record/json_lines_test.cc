@@ -26,7 +26,10 @@ class JsonLines : public TempFolder {
         database->add_tasks({{.key = "k", .name = "n", .definition = "a\nb", .flops = 0.1}}).ok());
     Record first = sample_record(1), failed = failed_record(2, "run_error", "signal \"11\"\t\n");
     failed.session = 2;
+    failed.subject = Subject::kInPlace;
+    failed.model = "0123456789abcdef";
     Record foreign = sample_record(3);
+    foreign.subject = Subject::kModel;
     foreign.session = 0;
     foreign.extra = "{}";
     ASSERT_TRUE(database->append({first, failed, foreign}).ok());
@@ -75,6 +78,23 @@ TEST_F(JsonLines, RowsKeepTheirNumbers) {
   EXPECT_EQ(std::get<Record>(*row), r);
 }
 
+// What older programs kept as JSON in `extra`.
+TEST_F(JsonLines, MarksOfOlderExportsAreRead) {
+  Record r = sample_record(1);
+  r.extra = R"({"cold_caches":true,"evicted_bytes":7,"unchecked":true,"memory_s":0.5})";
+  r.cold = r.unchecked = false;
+  const Record read = std::get<Record>(row_from_json_line(to_json_line(r)).value());
+  EXPECT_TRUE(read.cold);
+  EXPECT_TRUE(read.unchecked);
+  EXPECT_EQ(read.evicted_bytes, 7);
+  EXPECT_EQ(read.memory_s, 0.5);
+  EXPECT_EQ(read.extra, "");
+  for (const char* other : {"{", "[1]", R"({"evicted_bytes":"many"})", R"({"v":1})"}) {
+    r.extra = other;
+    EXPECT_EQ(std::get<Record>(row_from_json_line(to_json_line(r)).value()), r);
+  }
+}
+
 TEST_F(JsonLines, ImportingAgainAddsNothing) {
   fill(path("a.db"));
   write(path("a.jsonl"), lines(path("a.db")));
@@ -110,6 +130,7 @@ TEST_F(JsonLines, BadLinesAreNamed) {
       {R"({"kind": "record", "threads": "2"})", "\"threads\" cannot be \"2\""},
       {R"({"kind": "record", "seed": -1})", "\"seed\" cannot be -1"},
       {R"({"kind": "record", "samples_s": [1, null]})", "\"samples_s\" cannot be"},
+      {R"({"kind": "record", "subject": "bird"})", "\"subject\" cannot be \"bird\""},
       {R"({"kind": "record", "color": 1})", "members that this version does not know"},
       {R"({"kind": "bird"})", "not one of session, task, record"},
       {R"({"kind")", "is not JSON"},

@@ -5,7 +5,6 @@
 #include <numeric>
 
 #include "tessera/app/collect/candidate_sampler.h"
-#include "tessera/app/tune/cold_tasks.h"
 #include "tessera/app/tune/trial_loop.h"
 #include "tessera/backend/kernel/build_kernel.h"
 #include "tessera/machine/target/cpus.h"
@@ -154,7 +153,7 @@ class Collection {
     for (const auto& s : samplers_) {
       TESSERA_DO(records_.visit(s->task().key, [&](const record::Record& r) {
         const Result<space::Candidate> c = s->space().parse(r.candidate);
-        if (was_cold(r) || !c || !s->space().check(*c)) return;
+        if (r.cold || !c || !s->space().check(*c)) return;
         s->take(*c, r.seconds);
         ++result_.earlier;
       }));

@@ -121,8 +121,9 @@ class Importer {
       }
     }
 
-    // After all tasks.
+    // After all tasks. Datasets are of kernels alone.
     Result<void> add(Record r) {
+      if (r.subject != record::Subject::kKernel) return {};
       if (r.format == "ansor") r.target += hardware_of(r);
       update_.record(&r);
       const auto [machine, added] = machines_.try_emplace({r.target, r.threads});

@@ -158,8 +158,9 @@ Result<Json> describe_plan(const std::string& path) {
 Result<Json> describe_database(const std::string& path) {
   TESSERA_TRY(const record::Database database, record::Database::open_read_only(path));
   Json out = header(path, "database of records");
-  TESSERA_TRY(const std::int64_t records, database.count({}));
-  TESSERA_TRY(const std::int64_t timed, database.count({.timed_only = true}));
+  TESSERA_TRY(const std::int64_t records, database.count({.subject = std::nullopt}));
+  TESSERA_TRY(const std::int64_t timed,
+              database.count({.timed_only = true, .subject = std::nullopt}));
   TESSERA_TRY(const std::vector<record::TaskRow> tasks, database.tasks());
   TESSERA_TRY(const std::vector<std::string> targets, database.targets());
   TESSERA_TRY(const std::vector<record::SessionRow> sessions, database.sessions());

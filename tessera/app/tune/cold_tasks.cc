@@ -1,18 +1,9 @@
 #include "tessera/app/tune/cold_tasks.h"
 
 #include <algorithm>
-#include <charconv>
-#include <string>
-#include <string_view>
-
-#include <fmt/ranges.h>
 
 namespace tessera::app {
 namespace {
-
-constexpr const char* kColdMark = R"("cold_caches":true)";
-constexpr const char* kEvictedMark = R"("evicted_bytes":)";
-constexpr const char* kUncheckedMark = R"("unchecked":true)";
 
 double constant_bytes(const te::Dag& dag) {
   double bytes = 0;
@@ -55,34 +46,6 @@ std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& t
     for (const TuneOption& o : c.options) std::for_each(o.uses.begin(), o.uses.end(), mark);
   }
   return out;
-}
-
-void mark_record(record::Record* record, bool cold, bool unchecked, std::int64_t evicted_bytes,
-                 double memory_s) {
-  std::vector<std::string> marks;
-  if (cold) marks.emplace_back(kColdMark);
-  if (cold && evicted_bytes > 0) marks.push_back(fmt::format("{}{}", kEvictedMark, evicted_bytes));
-  if (unchecked) marks.emplace_back(kUncheckedMark);
-  if (memory_s > 0) marks.push_back(fmt::format("\"memory_s\":{:.6g}", memory_s));
-  if (!marks.empty()) record->extra = fmt::format("{{{}}}", fmt::join(marks, ","));
-}
-
-bool was_cold(const record::Record& record) {
-  return record.extra.find(kColdMark) != std::string::npos;
-}
-
-std::int64_t evicted_bytes(const record::Record& record) {
-  const std::string_view mark = kEvictedMark;
-  const std::size_t at = record.extra.find(mark);
-  if (at == std::string::npos) return 0;
-  std::int64_t bytes = 0;
-  std::from_chars(record.extra.data() + at + mark.size(), record.extra.data() + record.extra.size(),
-                  bytes);
-  return bytes;
-}
-
-bool was_unchecked(const record::Record& record) {
-  return record.extra.find(kUncheckedMark) != std::string::npos;
 }
 
 }  // namespace tessera::app

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "tessera/app/tune/cold_tasks.h"
 #include "tessera/scheduling/space/default_schedule.h"
 #include "tessera/support/clock.h"
 
@@ -97,7 +96,9 @@ void TrialLoop::keep(const Attempt& attempt, const measure::Measurement& m, std:
   record::Record r = record_of(m, schedule::to_text(attempt.steps), measurer_->machine());
   r.task = tasks_[attempt.task].key;
   const LoopTask& task = tasks_[attempt.task];
-  mark_record(&r, task.cold_caches, task.unchecked, task.evicted_bytes, m.memory_s);
+  r.cold = task.cold_caches;
+  r.evicted_bytes = task.cold_caches ? task.evicted_bytes : 0;
+  r.unchecked = task.unchecked;
   r.candidate = attempt.text;
   r.policy = attempt.policy;
   r.trial = trial;

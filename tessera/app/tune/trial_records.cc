@@ -154,6 +154,7 @@ record::Record record_of(const measure::Measurement& m, const std::string& sched
   r.samples_s = m.samples_s;
   r.seconds = measure::is_timed(m.outcome) ? m.seconds() : 0;
   r.calibration_s = m.calibration_s;
+  r.memory_s = m.memory_s;
   r.build_ms = m.build_ms;
   r.unix_time = std::time(nullptr);
   return r;

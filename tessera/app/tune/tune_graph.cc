@@ -135,7 +135,7 @@ class GraphTuning {
     for (const auto& [key, count] : *rules_) {
       TESSERA_DO(known.visit(key, [&](const record::Record& r) {
         const bool timed = r.outcome == "ok" && r.seconds > 0;
-        warm = warm || (timed && evicted_bytes(r) == 0 && !was_unchecked(r));
+        warm = warm || (timed && r.evicted_bytes == 0 && !r.unchecked);
       }));
       if (warm) break;
     }

@@ -1,7 +1,6 @@
 // What a session takes over from the records of earlier ones.
 #include <ctime>
 
-#include "tessera/app/tune/cold_tasks.h"
 #include "tessera/app/tune/replay_order.h"
 #include "tessera/app/tune/tune_session.h"
 #include "tessera/support/clock.h"
@@ -52,11 +51,10 @@ Result<std::vector<record::Record>> TuneSession::earlier_records(std::size_t tas
     if (++read % kReadBetween == 0 && elapsed_s() > *resume_until_s_) return false;
     // Times with the constants in the cache and without are not times of the same thing, nor are
     // those where more was evicted.
-    if (was_cold(r) != cold_[task]) return true;
-    if (cold_[task] && evicted_bytes(r) != options_.measure.evicted_bytes) return true;
+    if (r.cold != cold_[task]) return true;
+    if (cold_[task] && r.evicted_bytes != options_.measure.evicted_bytes) return true;
     // A default whose outputs nobody compared is measured again where they are.
-    if (was_unchecked(r) && options_.measure.check_results && searches_->is_tuned(task))
-      return true;
+    if (r.unchecked && options_.measure.check_results && searches_->is_tuned(task)) return true;
     out.push_back(r);
     // Many are held at once: without what is not used.
     out.back().schedule.clear();

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "tessera/support/hash.h"
+#include "tessera/trials/record/row.h"
 #include "tessera/trials/record/schema.h"
 #include "tessera/trials/record/session_owner.h"
 #include "tessera/trials/record/statement.h"
@@ -16,15 +17,18 @@ namespace {
 // Ids and texts kept in memory; files of any size are read and written with the same.
 constexpr std::size_t kMostKnown = 20'000;
 
-// Tables of the first version have no schedules.
+// Older tables have no schedules, or no subjects.
 std::string select_of(std::int64_t version) {
   return fmt::format(
       "SELECT r.id, r.session, f.text, k.text, t.text, r.threads, r.candidate, r.digest, o.text,"
       " r.reason, r.samples, r.seconds, r.calibration, r.build_ms, p.text, r.seed, r.trial, r.time,"
-      " r.extra, {} FROM records r JOIN texts f ON f.id = r.format JOIN texts k ON k.id = r.task"
+      " r.extra, {}, {} FROM records r JOIN texts f ON f.id = r.format JOIN texts k ON k.id = "
+      "r.task"
       " JOIN texts t ON t.id = r.target JOIN texts o ON o.id = r.outcome"
       " JOIN texts p ON p.id = r.policy{}",
       version < 2 ? "NULL, 0" : "s.lines, r.quiet",
+      version < 3 ? "0, '', 0, 0, 0, 0, 0"
+                  : "r.subject, r.model, r.cold, r.evicted, r.unchecked, r.default_s, r.memory_s",
       version < 2 ? "" : " LEFT JOIN schedules s ON s.id = r.schedule");
 }
 
@@ -49,6 +53,11 @@ std::string condition(const Filter& filter, std::int64_t version) {
   if (filter.session != 0) both("r.session = ?");
   if (filter.threads != 0) both("r.threads = ?");
   if (filter.quiet) both(version < 2 ? "0" : "r.quiet = 1");
+  if (filter.subject && version < 3) {
+    both(*filter.subject == Subject::kKernel ? "1" : "0");
+  } else if (filter.subject) {
+    both(fmt::format("r.subject = {}", static_cast<int>(*filter.subject)));
+  }
   if (filter.timed_only) both(fmt::format("r.outcome IN ({}, {})", kTextOk, kTextCensored));
   return where;
 }
@@ -166,6 +175,19 @@ Result<Record> Database::Impl::record_of(const Statement& row) {
     r.schedule += line + "\n";
   }
   r.quiet = row.integer(20) != 0;
+  const std::int64_t subject = row.integer(21);
+  if (subject < 0 || subject > static_cast<int>(Subject::kModel)) {
+    return make_error(ErrorCode::kIo, "{}: record {} is of an unknown subject {}",
+                      connection.path(), r.id, subject);
+  }
+  r.subject = static_cast<Subject>(subject);
+  r.model = row.text(22);
+  r.cold = row.integer(23) != 0;
+  r.evicted_bytes = row.integer(24);
+  r.unchecked = row.integer(25) != 0;
+  r.default_s = row.real(26);
+  r.memory_s = row.real(27);
+  if (version < 3) take_marks(&r);
   return r;
 }
 
@@ -235,7 +257,14 @@ Result<void> Database::Impl::insert(Statement& statement, const Record& r) {
     TESSERA_TRY(schedule, intern_schedule(r));
   }
   statement.bind(next++, schedule);
-  statement.bind(next++, std::int64_t{r.quiet ? 1 : 0});
+  statement.bind(next++, std::int64_t{r.quiet});
+  statement.bind(next++, static_cast<std::int64_t>(r.subject));
+  statement.bind(next++, r.model);
+  statement.bind(next++, std::int64_t{r.cold});
+  statement.bind(next++, r.evicted_bytes);
+  statement.bind(next++, std::int64_t{r.unchecked});
+  statement.bind(next++, r.default_s);
+  statement.bind(next++, r.memory_s);
   return finish(statement);
 }
 
@@ -349,8 +378,9 @@ Result<void> Database::append(const std::vector<Record>& records) {
         impl_->connection.prepare(
             "INSERT INTO records (session, format, task, target, outcome, policy, threads,"
             " candidate, digest, reason, samples, seconds, calibration, build_ms, seed, trial,"
-            " time, extra, schedule, quiet)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
+            " time, extra, schedule, quiet, subject, model, cold, evicted, unchecked, default_s,"
+            " memory_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
+            " ?, ?, ?, ?, ?)"));
     for (const Record& record : records) TESSERA_DO(impl_->insert(add, record));
     return transaction.commit();
   };
@@ -528,12 +558,14 @@ Result<std::vector<std::string>> Database::targets() const {
 
 Result<std::vector<TaskSummary>> Database::summaries(const Filter& filter) const {
   const std::string sql = fmt::format(
-      "SELECT k.text, n, timed, best FROM (SELECT r.task AS task, count(*) AS n,"
+      "SELECT k.text, n, timed, best, subject FROM (SELECT r.task AS task, {3} AS subject,"
+      " count(*) AS n,"
       " sum(r.outcome IN ({0}, {1})) AS timed,"
       " min(CASE WHEN r.outcome = {0} AND r.seconds > 0 THEN r.seconds END) AS best,"
-      " min(r.id) AS first FROM records r{2} GROUP BY r.task) JOIN texts k ON k.id = task"
+      " min(r.id) AS first FROM records r{2} GROUP BY r.task, subject) JOIN texts k ON k.id = task"
       " ORDER BY first",
-      kTextOk, kTextCensored, condition(filter, impl_->version));
+      kTextOk, kTextCensored, condition(filter, impl_->version),
+      impl_->version < 3 ? "0" : "r.subject");
   TESSERA_TRY(Statement select, impl_->connection.prepare(sql));
   bind_filter(filter, select);
   std::vector<TaskSummary> rows;
@@ -543,7 +575,8 @@ Result<std::vector<TaskSummary>> Database::summaries(const Filter& filter) const
     rows.push_back({.task = select.text(0),
                     .records = select.integer(1),
                     .timed = select.integer(2),
-                    .best_s = select.real(3)});
+                    .best_s = select.real(3),
+                    .subject = static_cast<Subject>(select.integer(4))});
   }
 }
 

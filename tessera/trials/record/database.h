@@ -15,11 +15,12 @@
 
 namespace tessera::record {
 
-// The records of one task, counted.
+// The records of one task and subject, counted.
 struct TaskSummary {
   std::string task;  // key
   std::int64_t records = 0, timed = 0;
   double best_s = 0;  // fastest that was measured whole; 0: none
+  Subject subject = Subject::kKernel;
 };
 
 // Safe to use from several threads.
@@ -58,7 +59,7 @@ class Database final : public RecordStore {
   Result<std::vector<SessionRow>> sessions() const;
   Result<std::vector<TaskRow>> tasks() const;
   Result<std::vector<std::string>> targets() const override;
-  // Of every task that has matching records, in order of their first.
+  // Of every task and subject that has matching records, in order of their first.
   Result<std::vector<TaskSummary>> summaries(const Filter& filter) const;
 
  private:

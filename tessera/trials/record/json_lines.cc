@@ -13,7 +13,7 @@ Result<std::int64_t> export_lines(const Database& database, LogFormat format,
     TESSERA_TRY(const auto tasks, database.tasks());
     for (const TaskRow& task : tasks) TESSERA_DO(write(to_json_line(task)));
   }
-  Filter filter;
+  Filter filter{.subject = std::nullopt};
   if (format != LogFormat::kTessera) filter.format = to_text(format);
   std::int64_t count = 0;
   Result<void> written;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,13 +11,14 @@
 
 namespace tessera::record {
 
-struct Filter {  // empty fields match everything
+struct Filter {  // empty fields match everything, but for the subject
   std::string task, format;
   std::vector<std::string> targets;  // any of them
   std::int64_t session = 0;
   int threads = 0;
   bool timed_only = false;  // whole or censored
   bool quiet = false;       // only those measured while nothing else used the cores
+  std::optional<Subject> subject = Subject::kKernel;  // none: all
 };
 
 // A file of this machine (Database), or whatever keeps records for several. Safe to use from

@@ -1,11 +1,15 @@
 #include "tessera/trials/record/row.h"
 
+#include <algorithm>
+
 #include <nlohmann/json.hpp>
 
 namespace tessera::record {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr Subject kSubjects[] = {Subject::kKernel, Subject::kInPlace, Subject::kModel};
 
 // The same list of members for both directions: `f(name, member)`.
 template <class R, class F>
@@ -28,22 +32,31 @@ void members(R& r, F f) requires std::is_same_v<std::remove_const_t<R>, Record> 
   f("schedule", r.schedule), f("digest", r.schedule_digest), f("outcome", r.outcome);
   f("reason", r.reason);
   f("samples_s", r.samples_s), f("seconds", r.seconds), f("calibration_s", r.calibration_s);
-  f("build_ms", r.build_ms), f("quiet", r.quiet), f("policy", r.policy), f("seed", r.seed),
-      f("trial", r.trial);
+  f("default_s", r.default_s), f("memory_s", r.memory_s);
+  f("build_ms", r.build_ms), f("quiet", r.quiet), f("subject", r.subject), f("model", r.model);
+  f("cold", r.cold), f("evicted_bytes", r.evicted_bytes), f("unchecked", r.unchecked);
+  f("policy", r.policy), f("seed", r.seed), f("trial", r.trial);
   f("time", r.unix_time), f("extra", r.extra);
 }
 
 constexpr const char* kKinds[] = {"session", "task", "record"};
+
+template <class T>
+const T& json_value(const T& member) {
+  return member;
+}
+Json json_value(const Subject& subject) { return to_text(subject); }
 
 template <class R>
 Json json_of(const R& row) {
   const R initial;
   Json json;
   std::vector<Json> defaults;
-  members(initial, [&](const char*, const auto& member) { defaults.push_back(member); });
+  members(initial,
+          [&](const char*, const auto& member) { defaults.push_back(json_value(member)); });
   std::size_t at = 0;
   members(row, [&](const char* name, const auto& member) {
-    Json value = member;
+    Json value = json_value(member);
     if (value != defaults[at++]) json[name] = std::move(value);
   });
   return json;
@@ -63,6 +76,18 @@ bool fits(const Json& json, const std::vector<double>&) {
   return true;
 }
 
+bool fits(const Json& json, const Subject&) {
+  return std::ranges::any_of(kSubjects, [&](Subject s) { return json == to_text(s); });
+}
+
+template <class T>
+void read(const Json& json, T* member) {
+  json.get_to(*member);
+}
+void read(const Json& json, Subject* member) {
+  *member = *std::ranges::find_if(kSubjects, [&](Subject s) { return json == to_text(s); });
+}
+
 template <class R>
 Result<Row> row_of(const Json& json) {
   R row;
@@ -73,7 +98,7 @@ Result<Row> row_of(const Json& json) {
     if (it == json.end()) return;
     ++known;
     if (fits(*it, member)) {
-      it->get_to(member);
+      read(*it, &member);
     } else {
       wrong = name;
     }
@@ -85,10 +110,41 @@ Result<Row> row_of(const Json& json) {
   if (known != json.size()) {
     return make_error(ErrorCode::kInvalidArgument, "has members that this version does not know");
   }
+  if constexpr (std::is_same_v<R, Record>) take_marks(&row);
   return Row(std::move(row));
 }
 
 }  // namespace
+
+const char* to_text(Subject subject) {
+  switch (subject) {
+    case Subject::kKernel:
+      return "kernel";
+    case Subject::kInPlace:
+      return "in_place";
+    case Subject::kModel:
+      return "model";
+  }
+  return "";
+}
+
+void take_marks(Record* record) {
+  if (record->extra.empty() || record->format != "tessera") return;
+  const Json marks = Json::parse(record->extra, nullptr, false);
+  if (!marks.is_object()) return;
+  bool found = false;
+  const auto take = [&](const char* name, auto* member) {
+    const auto it = marks.find(name);
+    if (it == marks.end() || !fits(*it, *member)) return;
+    it->get_to(*member);
+    found = true;
+  };
+  take("cold_caches", &record->cold);
+  take("evicted_bytes", &record->evicted_bytes);
+  take("unchecked", &record->unchecked);
+  take("memory_s", &record->memory_s);
+  if (found) record->extra.clear();
+}
 
 std::string to_json_line(const Row& row) {
   Json json = {{"kind", kKinds[row.index()]}};

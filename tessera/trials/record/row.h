@@ -17,4 +17,8 @@ using Row = std::variant<SessionRow, TaskRow, Record>;
 std::string to_json_line(const Row& row);
 Result<Row> row_from_json_line(std::string_view line);
 
+// Older programs kept what has members today as JSON in `extra`: moves it there. Other formats are
+// left alone.
+void take_marks(Record* record);
+
 }  // namespace tessera::record

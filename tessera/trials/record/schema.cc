@@ -2,6 +2,9 @@
 
 #include <chrono>
 #include <thread>
+#include <vector>
+
+#include "tessera/trials/record/row.h"
 
 namespace tessera::record {
 namespace {
@@ -36,7 +39,18 @@ ALTER TABLE records ADD COLUMN schedule INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE records ADD COLUMN quiet INTEGER NOT NULL DEFAULT 0;
 UPDATE schema_version SET version = 2;
 )";
-static_assert(kSchemaVersion == 2 && kTextOk == 1 && kTextCensored == 2);
+
+constexpr const char* kThirdVersion = R"(
+ALTER TABLE records ADD COLUMN subject INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE records ADD COLUMN model TEXT NOT NULL DEFAULT '';
+ALTER TABLE records ADD COLUMN cold INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE records ADD COLUMN evicted INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE records ADD COLUMN unchecked INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE records ADD COLUMN default_s REAL NOT NULL DEFAULT 0;
+ALTER TABLE records ADD COLUMN memory_s REAL NOT NULL DEFAULT 0;
+UPDATE schema_version SET version = 3;
+)";
+static_assert(kSchemaVersion == 3 && kTextOk == 1 && kTextCensored == 2);
 
 constexpr std::int64_t kEmpty = 0;
 
@@ -72,6 +86,41 @@ Result<void> use_wal(const Connection& connection) {
   return result;
 }
 
+// What older programs kept in `extra`, in its columns.
+Result<void> move_marks(const Connection& connection) {
+  TESSERA_TRY(Statement read,
+              connection.prepare("SELECT id, extra FROM records WHERE id > ? AND extra != '' AND "
+                                 "format = (SELECT id FROM texts WHERE text = 'tessera') "
+                                 "ORDER BY id LIMIT 1024"));
+  TESSERA_TRY(Statement write,
+              connection.prepare("UPDATE records SET extra = ?, cold = ?, evicted = ?, "
+                                 "unchecked = ?, memory_s = ? WHERE id = ?"));
+  for (std::int64_t last = 0;;) {
+    std::vector<Record> batch;
+    read.bind(0, last);
+    for (;;) {
+      TESSERA_TRY(const bool row, read.step());
+      if (!row) break;
+      Record& r = batch.emplace_back();
+      r.id = read.integer(0);
+      r.extra = read.text(1);
+    }
+    if (batch.empty()) return {};
+    last = batch.back().id;
+    for (Record& r : batch) {
+      take_marks(&r);
+      write.bind(0, r.extra);
+      write.bind(1, std::int64_t{r.cold});
+      write.bind(2, r.evicted_bytes);
+      write.bind(3, std::int64_t{r.unchecked});
+      write.bind(4, r.memory_s);
+      write.bind(5, r.id);
+      TESSERA_TRY(const bool row, write.step());
+      if (row) write.reset();
+    }
+  }
+}
+
 }  // namespace
 
 Result<void> prepare_schema(const Connection& connection) {
@@ -88,6 +137,10 @@ Result<void> prepare_schema(const Connection& connection) {
         connection.execute(fmt::format("PRAGMA user_version = {}", kContentVersion).c_str()));
   }
   if (now < 2) TESSERA_DO(connection.execute(kSecondVersion));
+  if (now < 3) {
+    TESSERA_DO(connection.execute(kThirdVersion));
+    TESSERA_DO(move_marks(connection));
+  }
   return transaction.commit();
 }
 

@@ -6,7 +6,7 @@
 namespace tessera::record {
 
 // Of the tables. A change raises it; a newer file is refused, an older one is brought up to date.
-inline constexpr std::int64_t kSchemaVersion = 2;
+inline constexpr std::int64_t kSchemaVersion = 3;
 
 // Of what the rows mean (PRAGMA user_version): 1 since keys of tasks are canonical and records have
 // their steps.
@@ -19,7 +19,8 @@ inline constexpr std::int64_t kTextOk = 1, kTextCensored = 2;
 // database of another program, kUnsupported when a newer version wrote it.
 Result<void> prepare_schema(const Connection& connection);
 // The same checks without writing; an empty file is no database of records. Returns the version of
-// the tables: 1 has neither schedules nor what was quiet.
+// the tables: 1 has neither schedules nor what was quiet, 2 has no subjects and keeps what
+// take_marks() knows in `extra`.
 Result<std::int64_t> check_schema(const Connection& connection);
 
 }  // namespace tessera::record

@@ -61,6 +61,9 @@ void add_flags(Flags& sub, const std::string& name, DbArgs& args) {
   }
   if (name == "explain") {
     sub.add_option("--task", args.task, "Key of the task (`tessera db list`)")->required();
+    sub.add_option("--subject", args.subject,
+                   "kernel (alone), in_place or model (default: the first that has records)")
+        ->check(one_of({"kernel", "in_place", "model"}));
     sub.add_option("--top", args.top, "How many of the best to show")->check(range(1, 1000));
   }
   if (name == "explain" || name == "diff" || name == "list") {

@@ -10,7 +10,7 @@ namespace tessera::cli {
 
 struct DbArgs {
   std::string db;                       // empty: $TESSERA_DB, else tessera.db
-  std::string task, target;             // filters
+  std::string task, target, subject;    // filters
   std::string output, format = "auto";  // export, import
   std::vector<std::string> files;       // import, diff
   int top = 5;

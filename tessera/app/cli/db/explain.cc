@@ -77,11 +77,17 @@ void print_explanation(const record::Explanation& e) {
 
 Result<record::Explanation> explanation_of(const DbArgs& args) {
   TESSERA_TRY(const Database database, Database::open_read_only(database_path(args.db)));
-  const record::Filter filter{.task = args.task, .targets = targets_of(args)};
-  TESSERA_TRY(record::Explanation out,
-              record::explain(database, filter, static_cast<std::size_t>(args.top)));
-  if (out.records > 0) return out;
-  TESSERA_TRY(const std::vector<record::TaskSummary> tasks, database.summaries({}));
+  for (const record::Subject subject :
+       {record::Subject::kKernel, record::Subject::kInPlace, record::Subject::kModel}) {
+    if (!args.subject.empty() && args.subject != record::to_text(subject)) continue;
+    TESSERA_TRY(record::Explanation out,
+                record::explain(
+                    database, {.task = args.task, .targets = targets_of(args), .subject = subject},
+                    static_cast<std::size_t>(args.top)));
+    if (out.records > 0) return out;
+  }
+  TESSERA_TRY(const std::vector<record::TaskSummary> tasks,
+              database.summaries({.subject = std::nullopt}));
   std::vector<std::string> keys;
   for (const record::TaskSummary& t : tasks) keys.push_back(t.task);
   return make_error(ErrorCode::kInvalidArgument, "{}: has no records of task '{}'{}",

@@ -24,6 +24,19 @@ std::string date_text(std::int64_t unix_time) {
                      parts.tm_mday, parts.tm_hour, parts.tm_min);
 }
 
+// Behind the name of what was timed.
+const char* subject_text(record::Subject subject) {
+  switch (subject) {
+    case record::Subject::kKernel:
+      return "";
+    case record::Subject::kInPlace:
+      return " (in place)";
+    case record::Subject::kModel:
+      return " (whole model)";
+  }
+  return "";
+}
+
 struct Listing {
   std::int64_t records = 0;
   std::vector<record::SessionRow> sessions;
@@ -34,7 +47,7 @@ struct Listing {
 Result<Listing> listing_of(const DbArgs& args) {
   TESSERA_TRY(const Database database, Database::open_read_only(database_path(args.db)));
   Listing out;
-  const record::Filter filter{.targets = targets_of(args)};
+  const record::Filter filter{.targets = targets_of(args), .subject = std::nullopt};
   TESSERA_TRY(out.records, database.count(filter));
   TESSERA_TRY(out.sessions, database.sessions());
   TESSERA_TRY(out.tasks, database.summaries(filter));
@@ -54,10 +67,10 @@ void print_listing(const Listing& l) {
   for (const record::TaskSummary& t : l.tasks) {
     const auto it = l.rows.find(t.task);
     const double flops = it == l.rows.end() ? 0 : it->second.flops;
-    fmt::print("{:>8} {:>7} {:>12} {:>9}  {} {}\n", t.records, t.records - t.timed,
+    fmt::print("{:>8} {:>7} {:>12} {:>9}  {} {}{}\n", t.records, t.records - t.timed,
                duration_text(t.best_s),
                flops > 0 && t.best_s > 0 ? fmt::format("{:.2f}", flops / t.best_s * 1e-9) : "-",
-               t.task, it == l.rows.end() ? "" : it->second.name);
+               t.task, it == l.rows.end() ? "" : it->second.name, subject_text(t.subject));
   }
   fmt::print("{}, {}, {}\n", counted(l.records, "record"), counted(l.sessions.size(), "session"),
              counted(l.tasks.size(), "task"));
@@ -82,6 +95,7 @@ Json json_of(const Listing& l) {
     const auto it = l.rows.find(t.task);
     const record::TaskRow row = it == l.rows.end() ? record::TaskRow() : it->second;
     tasks.push_back({{"key", t.task},
+                     {"subject", record::to_text(t.subject)},
                      {"name", row.name},
                      {"flops", row.flops},
                      {"bytes", row.bytes},
