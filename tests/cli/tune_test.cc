@@ -429,6 +429,19 @@ TEST(Tune, KilledTunerLosesNothingThatWasRecorded) {
   EXPECT_EQ(json["trials"], 4);
 }
 
+TEST(Tune, TrialsInPlaceGiveEveryTaskSoManyRecords) {
+  const Files files;
+  const Json json = tuned(files.tune("zoo:lenet --trials-in-place 3"));
+  EXPECT_EQ(json["stopped_by"], "trials");
+  const Json list = Json::parse(run({"db", "list", "--db", files.db, "--json"}).out);
+  EXPECT_GT(list["tasks"].size(), 1u);
+  for (const Json& task : list["tasks"]) {
+    EXPECT_EQ(task["subject"], "in_place");
+    EXPECT_EQ(task["records"], 3);
+  }
+  EXPECT_EQ(run({"tune", "--op", kOp, "--trials-in-place", "3"}).code, 2);
+}
+
 TEST(Tune, GoesOnWhenAWorkerIsKilled) {
   const Files files;
   const Json json = tuned(files.tune("--op " + kOp + " --budget 6s") +

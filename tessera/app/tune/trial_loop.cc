@@ -41,7 +41,12 @@ TrialLoop::TrialLoop(std::unique_ptr<measure::Measurer> measurer, std::vector<Lo
       on_end_(std::move(on_end)) {}
 
 measure::Trial TrialLoop::trial_of(const Attempt& attempt, std::uint64_t id) const {
-  return {id, tasks_[attempt.task].key, attempt.steps, attempt.incumbent_s, attempt.final};
+  return {id,
+          tasks_[attempt.task].key,
+          attempt.steps,
+          attempt.incumbent_s,
+          attempt.final,
+          attempt.in_place};
 }
 
 measure::Trial TrialLoop::await(Pending pending) {
@@ -56,6 +61,16 @@ void TrialLoop::submit(std::vector<Attempt> attempts) {
   trials.reserve(attempts.size());
   for (Attempt& a : attempts) trials.push_back(await({std::move(a), 0}));
   if (!trials.empty()) measurer_->submit(std::move(trials));
+}
+
+void TrialLoop::submit_in_place(std::vector<Attempt> attempts) {
+  std::vector<measure::Trial> trials;
+  trials.reserve(attempts.size());
+  for (Attempt& a : attempts) {
+    a.in_place = true;
+    trials.push_back(await({std::move(a), 0}));
+  }
+  if (!trials.empty()) measurer_->submit_together(std::move(trials));
 }
 
 void TrialLoop::collect(double timeout_s) {
@@ -79,12 +94,13 @@ void TrialLoop::take(measure::Measurement m) {
   times_.run += m.run_ms / 1000;
   if (memory_.is_disturbed(m.memory_s) && tasks_[p.attempt.task].feels_memory) m.disturbed = true;
   const bool disturbed = is_disturbed(m);
+  const bool alone = !p.attempt.in_place;
   disturbed_ += disturbed ? 1 : 0;
-  disturbed_in_a_row_ = disturbed ? disturbed_in_a_row_ + 1 : 0;
+  disturbed_in_a_row_ = disturbed && alone ? disturbed_in_a_row_ + 1 : 0;
   const bool lost = m.outcome == measure::Outcome::kWorkerLost;
   lost_in_a_row_ = lost ? lost_in_a_row_ + 1 : 0;
   if (lost) lost_reason_ = m.reason;
-  if (disturbed && p.disturbed < repeats_) {
+  if (disturbed && alone && p.disturbed < repeats_) {
     ++p.disturbed;
     measurer_->submit({await(std::move(p))});
     return;
@@ -99,6 +115,10 @@ void TrialLoop::keep(const Attempt& attempt, const measure::Measurement& m, std:
   r.cold = task.cold_caches;
   r.evicted_bytes = task.cold_caches ? task.evicted_bytes : 0;
   r.unchecked = task.unchecked;
+  if (attempt.in_place) {
+    r.subject = record::Subject::kInPlace;
+    r.model = task.model;
+  }
   r.candidate = attempt.text;
   r.policy = attempt.policy;
   r.trial = trial;

@@ -29,6 +29,7 @@ struct LoopTask {
   bool unchecked = false;          // outputs are compared with nothing; its records say so
   std::int64_t evicted_bytes = 0;  // as of measure::MeasureOptions; its records say so
   bool feels_memory = false;       // its data is not all in the caches of a core
+  std::string model;               // key of the model that trials in place run in
 };
 
 // A candidate that is to be measured.
@@ -41,6 +42,7 @@ struct Attempt {
   double incumbent_s = 0;   // as measure::Trial
   bool final = false;       //
   std::uint64_t group = 0;  // of the caller
+  bool in_place = false;    // as measure::Trial
 };
 
 struct LoopTimes {  // seconds; build and run are those of workers
@@ -60,6 +62,9 @@ class TrialLoop {
             TrialRecords* records, OnEnd on_end);
 
   void submit(std::vector<Attempt> attempts);
+  // In place, in one model: at most one attempt of a task. A run that other work disturbed is not
+  // repeated; its records are not quiet.
+  void submit_in_place(std::vector<Attempt> attempts);
   // Waits until something has ended, or for so long; writes records from time to time.
   void collect(double timeout_s);
   // Gives up what is pending; with `wait` not what is running right now.

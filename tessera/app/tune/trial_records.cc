@@ -81,6 +81,7 @@ record::Filter TrialRecords::filter_of(const std::string& task) const {
   filter.targets = targets_;
   filter.threads = options_.threads;
   filter.format = "tessera";
+  filter.subject = options_.subject;
   return filter;
 }
 
@@ -143,6 +144,10 @@ Result<std::vector<std::string>> targets_of_machine(const record::RecordStore& s
   return out;
 }
 
+std::string model_key(const graph::Graph& imported) {
+  return to_hex(hash_bytes(graph::to_text(imported)));
+}
+
 record::Record record_of(const measure::Measurement& m, const std::string& schedule,
                          const measure::MachineState& machine) {
   record::Record r;
@@ -155,6 +160,7 @@ record::Record record_of(const measure::Measurement& m, const std::string& sched
   r.seconds = measure::is_timed(m.outcome) ? m.seconds() : 0;
   r.calibration_s = m.calibration_s;
   r.memory_s = m.memory_s;
+  r.default_s = m.default_s;
   r.build_ms = m.build_ms;
   r.unix_time = std::time(nullptr);
   return r;

@@ -19,7 +19,8 @@ struct RecordOptions {
   target::Target target;  // of the code
   int threads = 1;
   std::uint64_t seed = 1;
-  std::string command;  // noted in the session
+  std::string command;                                 // noted in the session
+  record::Subject subject = record::Subject::kKernel;  // of the records that are read
 };
 
 // The session of one call in a database.
@@ -64,6 +65,9 @@ class TrialRecords {
 // empty.
 Result<std::vector<std::string>> targets_of_machine(const record::RecordStore& store,
                                                     const target::Target& target);
+
+// Names a model in records, whatever its weights are.
+std::string model_key(const graph::Graph& imported);
 
 // What a measurement of these steps says of itself; the rest of the record is the caller's.
 record::Record record_of(const measure::Measurement& m, const std::string& schedule,

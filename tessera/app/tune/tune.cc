@@ -9,6 +9,7 @@
 
 #include "tessera/app/tune/tune_costs.h"
 #include "tessera/app/tune/tune_graph.h"
+#include "tessera/app/tune/tune_in_place.h"
 #include "tessera/app/tune/tune_session.h"
 #include "tessera/app/tune/tune_summary.h"
 #include "tessera/app/tune/tune_whole.h"
@@ -21,7 +22,8 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 // Of a budget: after it, nobody looks for other kernels than those that the rules decide for.
 constexpr double kAlternativesShare = 0.15;
 
-std::vector<std::vector<Finalist>> run_finals(TuneSession& session) {
+// What was timed in place is not compared once more alone.
+std::vector<std::vector<Finalist>> run_finals(TuneSession& session, bool in_place) {
   const std::set<std::size_t> timed = contending_tasks(session.problem(), session.best_seconds());
   std::vector<std::vector<Finalist>> out(session.tasks());
   double each_s = session.trial_s();  // that a candidate takes
@@ -31,7 +33,7 @@ std::vector<std::vector<Finalist>> run_finals(TuneSession& session) {
     const double room_s = session.remaining_s() - (session.has_room(whole_s) ? whole_s : 0);
     // Beside the default.
     const double most = each_s > 0 ? std::floor(room_s / each_s) - 1 : room_s > 0 ? kInfinity : 0;
-    const bool wanted = timed.contains(t) && !session.interrupted();
+    const bool wanted = timed.contains(t) && !session.interrupted() && !in_place;
     out[t] = session.finals(
         t, wanted ? static_cast<std::size_t>(std::clamp<double>(most, 0, TuneSession::kFinalists))
                   : 0);
@@ -162,7 +164,14 @@ Result<bool> finish_models(const TuneOptions& options, TuneSession& session, Who
         std::max(1.0, needed_s)));
     return true;
   }
-  TESSERA_TRY(const bool right, whole.verify(selection, &result->subjects));
+  // Candidates in place were compared with the untuned model alone.
+  bool right = true;
+  if (options.trials_in_place > 0) {
+    TESSERA_TRY(right, whole.check_untuned(0, &result->subjects[0]));
+  }
+  if (right) {
+    TESSERA_TRY(right, whole.verify(selection, &result->subjects));
+  }
   if (right && !session.interrupted())
     TESSERA_DO(whole.time(selection, options.recombine, &result->subjects));
   return right;
@@ -172,7 +181,8 @@ Result<bool> finish_models(const TuneOptions& options, TuneSession& session, Who
 Result<void> finish(const TuneOptions& options, const target::Target& machine,
                     const TuneCallbacks& callbacks, TuneSession& session, TuneResult* result) {
   double begin = session.elapsed_s();
-  const std::vector<std::vector<Finalist>> finalists = run_finals(session);
+  const std::vector<std::vector<Finalist>> finalists =
+      run_finals(session, options.trials_in_place > 0);
   result->times.finals = session.elapsed_s() - begin;
   begin = session.elapsed_s();
   WholeModels whole(options, session, finalists);
@@ -219,10 +229,12 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
   }
   TuneOptions of_code = options;
   of_code.target = target::code_target(options.target, options.measure.threads);
+  if (options.trials_in_place > 0) TESSERA_DO(place_model(problem, &of_code));
   TESSERA_TRY(const std::unique_ptr<TuneSession> session,
               TuneSession::start(of_code, callbacks, std::move(problem), start));
   TuneResult result;
-  TESSERA_TRY(result.stopped_by, session->search());
+  TESSERA_TRY(result.stopped_by,
+              options.trials_in_place > 0 ? session->search_in_place() : session->search());
   const auto none = [](const std::vector<double>& seconds) {
     return std::none_of(seconds.begin(), seconds.end(), [](double s) { return s > 0; });
   };
@@ -248,6 +260,7 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
 }  // namespace
 
 Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbacks) {
+  if (options.trials_in_place > 0) TESSERA_DO(check_in_place(options));
   return options.level == TuneLevel::kKernel ? tune_kernels(options, callbacks)
                                              : tune_graph(options, callbacks);
 }

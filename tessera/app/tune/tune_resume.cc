@@ -52,6 +52,7 @@ Result<std::vector<record::Record>> TuneSession::earlier_records(std::size_t tas
     // Times with the constants in the cache and without are not times of the same thing, nor are
     // those where more was evicted.
     if (r.cold != cold_[task]) return true;
+    if (in_place() && r.model != model_key_) return true;
     if (cold_[task] && r.evicted_bytes != options_.measure.evicted_bytes) return true;
     // A default whose outputs nobody compared is measured again where they are.
     if (r.unchecked && options_.measure.check_results && searches_->is_tuned(task)) return true;
@@ -102,10 +103,10 @@ void TuneSession::replay(std::size_t task, const std::vector<const record::Recor
     // What a candidate means may have changed since.
     const Result<schedule::Schedule> steps = space.schedule(trial->candidate);
     if (!steps || to_hex(hash_bytes(schedule::to_text(*steps))) != r->schedule_digest) continue;
-    trial->seconds = at_reference(r->seconds, r->calibration_s);
+    trial->seconds = comparable(task, r->seconds, r->calibration_s, r->default_s);
     const bool timed = trial->seconds > 0 && trial->outcome == measure::Outcome::kOk;
     const bool is_default = trial->candidate == preferred;
-    if (is_default && timed && r->id > default_record_[task]) {
+    if (is_default && timed && !in_place() && r->id > default_record_[task]) {
       default_record_[task] = r->id;
       before_s_[task] = trial->seconds;
     }

@@ -64,8 +64,9 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
     : options_(options),
       callbacks_(callbacks),
       problem_(std::move(problem)),
-      cold_(options.measure.cold_caches ? std::vector<bool>(problem_.tasks.size(), true)
-                                        : cold_tasks(problem_, options.target)),
+      cold_(options.trials_in_place > 0   ? std::vector<bool>(problem_.tasks.size(), false)
+            : options.measure.cold_caches ? std::vector<bool>(problem_.tasks.size(), true)
+                                          : cold_tasks(problem_, options.target)),
       order_(heaviest_first(problem_)),
       start_(start),
       exclusive_(!options.target.is_gpu() && options.measure.threads >= target::usable_cpus()),
@@ -97,22 +98,24 @@ Result<void> TuneSession::prepare() {
   std::vector<measure::MeasuredTask> measured;
   std::vector<LoopTask> loop_tasks;
   std::vector<const task::Task*> known;
+  if (in_place()) model_key_ = model_key(problem_.imported[0]);
   for (std::size_t t = 0; t < tasks(); ++t) {
     const task::Task& task = problem_.tasks[t].task;
     measured.push_back({task.key, task.dag, cold_[t]});
     const bool feels_memory =
         cold_[t] || task.bytes > static_cast<double>(options_.target.l2_bytes);
     loop_tasks.push_back({task.key, cold_[t], !options_.measure.check_results,
-                          options_.measure.evicted_bytes, feels_memory});
+                          options_.measure.evicted_bytes, feels_memory, model_key_});
     known.push_back(&task);
   }
   const auto& start_measurer = options_.start_measurer ? options_.start_measurer : start_workers;
   TESSERA_TRY(std::unique_ptr<measure::Measurer> measurer,
               start_measurer(std::move(measured), options_.target, options_.measure));
-  TESSERA_TRY(records_,
-              TrialRecords::open({options_.database, problem_.subjects, options_.target,
-                                  options_.measure.threads, options_.seed, options_.command},
-                                 known));
+  TESSERA_TRY(records_, TrialRecords::open(
+                            {options_.database, problem_.subjects, options_.target,
+                             options_.measure.threads, options_.seed, options_.command,
+                             in_place() ? record::Subject::kInPlace : record::Subject::kKernel},
+                            known));
   loop_ =
       std::make_unique<TrialLoop>(std::move(measurer), std::move(loop_tasks), kRepeats, &records_,
                                   [this](const Attempt& a, const measure::Measurement& m,
@@ -120,6 +123,13 @@ Result<void> TuneSession::prepare() {
   TESSERA_TRY(searches_, TuneSearches::make(options_, problem_, records_, exclusive_,
                                             [this](const std::string& line) { note(line); }));
   return {};
+}
+
+double TuneSession::comparable(std::size_t task, double seconds, double calibration_s,
+                               double default_s) {
+  if (!in_place()) return at_reference(seconds, calibration_s);
+  if (before_s_[task] <= 0) before_s_[task] = default_s;
+  return measure::without_drift(seconds, default_s, before_s_[task]);
 }
 
 double TuneSession::at_reference(double seconds, double calibration_s) {
@@ -358,7 +368,7 @@ void TuneSession::collect(double timeout_s) {
 std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::Measurement& m,
                                               bool disturbed) {
   const bool is_default = a.policy == kDefault;
-  if (disturbed) {
+  if (disturbed && !a.in_place) {
     // Its calibration was disturbed as well: the reference of the session must not come from it.
     const double known_s = reference_s_ > 0 ? m.calibration_s : 0;
     if (is_default) {
@@ -369,13 +379,21 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
     return std::nullopt;
   }
   search::TrialResult result{a.candidate, m.outcome, 0};
-  if (measure::is_timed(m.outcome)) result.seconds = at_reference(m.seconds(), m.calibration_s);
-  searches_->task(a.task).observe({&result, 1});
+  if (measure::is_timed(m.outcome)) {
+    result.seconds = comparable(a.task, m.seconds(), m.calibration_s, m.default_s);
+  }
+  if (a.in_place && timed_now_[a.task].contains(a.text)) {
+    // Timed once more: the mean of two says more than the luckier one.
+    if (m.outcome == measure::Outcome::kOk)
+      searches_->correct(a.task, a.candidate, (result.seconds + a.incumbent_s) / 2);
+  } else {
+    searches_->task(a.task).observe({&result, 1});
+  }
   if (m.outcome == measure::Outcome::kCompilerBug) note(m.reason);
   if (!measure::is_timed(m.outcome)) note_failure(a.task, measure::to_text(m.outcome), m.reason);
   if (is_default) {
     const bool timed = m.outcome == measure::Outcome::kOk;
-    if (timed) time_default(a.task, result.seconds);
+    if (timed && !a.in_place) time_default(a.task, result.seconds);
     default_failed_[a.task] = !timed;
   }
   if (m.outcome == measure::Outcome::kOk) timed_now_[a.task].insert(a.text);

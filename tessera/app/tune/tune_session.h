@@ -45,6 +45,9 @@ class TuneSession {
   // does not hold all defaults, those of the heaviest tasks come first, and the others when their
   // first round comes, if it does. kUnavailable: the database; errors of spaces name the task.
   Result<std::string> search(std::optional<double> until_s = std::nullopt);
+  // The same by options.trials_in_place trials of each task that the untuned model runs, earlier
+  // ones included: one of every task in each run of the model.
+  Result<std::string> search_in_place();
   // Times the best few of a task side by side, `most` and the default; fastest first, at least the
   // default when it was ever timed. With 0: from what was recorded. None of a task that the search
   // did not reach.
@@ -104,6 +107,12 @@ class TuneSession {
   void replay(std::size_t task, const std::vector<const record::Record*>& records);
   // `seconds` as if the calibration kernel had taken what it took first in this search.
   double at_reference(double seconds, double calibration_s);
+  bool in_place() const { return options_.trials_in_place > 0; }
+  // ... or, of a kernel in place, as if the default had taken what it took first.
+  double comparable(std::size_t task, double seconds, double calibration_s, double default_s);
+  // The next trial of a task in place: the default, something new, or, where the space has nothing
+  // new, what was timed before.
+  std::optional<Attempt> next_in_place(std::size_t task);
 
   Result<std::string> run_rounds();
   Result<void> measure_defaults();
@@ -139,6 +148,7 @@ class TuneSession {
   const TuneOptions& options_;
   const TuneCallbacks& callbacks_;
   TuneProblem problem_;
+  std::string model_key_;           // of trials in place
   std::vector<bool> cold_;          // by task: its constants come from memory
   std::vector<std::size_t> order_;  // of the tasks: heaviest of the untuned model first
   Clock::time_point start_;

@@ -3,6 +3,7 @@
 
 #include <map>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "tessera/backend/exec/compile_model.h"
@@ -48,6 +49,8 @@ class ModelRunner {
   Result<std::vector<double>> profile();
   // One step alone, on what those before it left in memory; all of them in a row are a run.
   Result<void> run_step(std::size_t step);
+  // The memory of its parameters, for who calls other code in its place.
+  std::span<void* const> memory(std::size_t step) const { return now_.memory.at(step); }
   // What memory parameter `param` of a step holds now, which is of that type. Constants are as the
   // kernel reads them.
   Result<HostTensor> parameter(std::size_t step, std::size_t param,

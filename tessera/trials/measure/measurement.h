@@ -34,6 +34,7 @@ struct Trial {
   schedule::Schedule steps;
   double incumbent_s = 0;  // best time so far; 0: none. Scales deadlines and stops losers early
   bool final = false;      // measure fully, whatever the incumbent
+  bool in_place = false;   // inside the running model (MeasureOptions::in_place), not alone
 };
 
 struct Built;  // messages.h
@@ -43,6 +44,7 @@ struct Measurement {
   Outcome outcome = Outcome::kOk;
   std::string reason;               // of a failure, for people
   std::vector<double> samples_s;    // raw, seconds per call, in the order taken
+  double default_s = 0;             // in place: what the model's own kernel took, in turns with it
   double calibration_s = 0;         // the calibration kernel beside them; 0: not taken
   double memory_s = 0;              // the walk over memory beside them (MemoryProbe); 0: not taken
   double build_ms = 0, run_ms = 0;  // what the trial cost: of a processor, and by the clock

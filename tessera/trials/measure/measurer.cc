@@ -168,10 +168,13 @@ std::vector<std::uint64_t> LocalMeasurer::send_group(std::vector<Trial> trials, 
   std::vector<std::uint64_t> numbers;
   const std::uint64_t group = next_;
   std::uint64_t valid = 0;
-  for (std::size_t i = 0; i < std::min(trials.size(), kMostCompared); ++i)
+  const bool in_place = !trials.empty() && trials[0].in_place;
+  const std::size_t most = in_place ? trials.size() : kMostCompared;
+  for (std::size_t i = 0; i < std::min(trials.size(), most); ++i)
     valid += tasks_.contains(trials[i].task) ? 1 : 0;
   for (std::size_t i = 0; i < trials.size(); ++i) {
-    if (i < kMostCompared) {
+    if (i < most) {
+      trials[i].in_place = in_place;
       trials[i].final = true;
       numbers.push_back(send(std::move(trials[i]), group, valid, compared));
     } else {

@@ -13,13 +13,13 @@ namespace tessera::measure {
 
 template <class A>
 void fields(A& a, Trial& t) {
-  a(t.id, t.task, t.steps, t.incumbent_s, t.final);
+  a(t.id, t.task, t.steps, t.incumbent_s, t.final, t.in_place);
 }
 
 template <class A>
 void fields(A& a, Measurement& m) {
   a(m.id, m.outcome, m.reason, m.samples_s, m.calibration_s, m.build_ms, m.run_ms, m.disturbed,
-    m.memory_s);
+    m.memory_s, m.default_s);
 }
 
 // A trial under a number that the owner gives only once. Jobs of one group (not 0) are timed side
@@ -81,13 +81,17 @@ void fields(A& a, RunItem& i) {
 }
 
 struct RunRequest {
-  std::vector<RunItem> items;  // more than one: side by side
+  std::vector<RunItem> items;  // more than one: side by side, or in place
   bool side_by_side = false;
+  bool in_place = false;  // all of them inside one running model
 };
 template <class A>
 void fields(A& a, RunRequest& r) {
-  a(r.items, r.side_by_side);
+  a(r.items, r.side_by_side, r.in_place);
 }
+
+// Shared with the server: the item whose code runs, or that none does.
+inline constexpr std::uint32_t kNoItem = 0xffffffff;
 
 struct Calling {
   std::uint64_t item = 0;  // of the RunRequest
@@ -100,11 +104,12 @@ void fields(A& a, Calling& c) {
 struct RunReply {
   std::vector<Measurement> measurements;  // as the items of the request
   double waiting_share = 0;               // of the timed running, waiting for a core
-  bool last = false;                      // the worker ends: its device runs nothing any more
+  bool last = false;                      // the worker ends: nothing runs there any more
+  bool damaged = false;  // in place: one of the items changed memory that is not its own
 };
 template <class A>
 void fields(A& a, RunReply& r) {
-  a(r.measurements, r.waiting_share, r.last);
+  a(r.measurements, r.waiting_share, r.last, r.damaged);
 }
 
 struct Measured {

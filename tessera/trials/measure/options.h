@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 
@@ -15,6 +16,8 @@
 namespace tessera::measure {
 
 struct Built;
+struct StandParts;
+class InPlaceStand;
 
 // Steps for a task on a target.
 using ScheduleOf =
@@ -28,6 +31,7 @@ struct WorkerHooks {
   std::function<void(const Trial& trial, const std::function<void()>& call,
                      std::span<void* const> params)>
       call;
+  std::function<double()> clock;  // seconds, between the kernels of a model; empty: the clock
 };
 
 struct MeasureOptions {
@@ -52,6 +56,9 @@ struct MeasureOptions {
   // By which the right outputs of large tasks are computed; empty: by the loops as written, which
   // takes long.
   ScheduleOf reference_schedule;
+  // Makes the model that trials in place run in (model_stand.h), inside the run worker; empty:
+  // there is none.
+  std::function<Result<std::unique_ptr<InPlaceStand>>(const StandParts& parts)> in_place;
   WorkerHooks hooks;
   std::string bug_folder;  // for what made the compiler crash; empty: that of temporary files
 };

@@ -33,7 +33,20 @@ class RunStand {
   virtual bool usable() const { return true; }  // false: nothing runs here any more
 };
 
-// What stands are made of; must outlive them. `current` is the item of a request whose code runs.
+// A model that runs with candidates in the places of their tasks.
+class InPlaceStand {
+ public:
+  virtual ~InPlaceStand() = default;
+  // Tells the server what comes, so that it can set a deadline: a call of the item that is checked
+  // (kCalling), or a run of the model (kTiming).
+  using Announce = std::function<void(Kind kind, std::size_t item)>;
+
+  // At most one item of a task; measurements as the items, whose ids are set.
+  virtual void run(const RunRequest& request, const Announce& announce, RunReply* reply) = 0;
+};
+
+// What stands are made of; must outlive them. `current` is the item of a request whose code runs,
+// or kNoItem.
 struct StandParts {
   const std::vector<te::Dag>& tasks;
   const target::Target& target;

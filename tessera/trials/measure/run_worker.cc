@@ -16,13 +16,13 @@ namespace {
 class RunWorker {
  public:
   RunWorker(Channel& channel, const StandParts& parts)
-      : channel_(channel),
-        current_(parts.current),
-        stand_(parts.target.is_gpu() ? make_device_stand(parts) : make_cpu_stand(parts)) {}
+      : channel_(channel), parts_(parts), current_(parts.current) {}
 
   RunReply run(const RunRequest& request);
 
  private:
+  void run_alone(const RunRequest& request, RunReply* reply);
+  void run_in_place(const RunRequest& request, RunReply* reply);
   void announce(Kind kind, std::size_t item) {
     *current_ = static_cast<std::uint32_t>(item);
     channel_.send(kind, encode(Calling{item}));
@@ -36,8 +36,10 @@ class RunWorker {
   }
 
   Channel& channel_;
+  StandParts parts_;
   volatile std::uint32_t* current_;
-  std::unique_ptr<RunStand> stand_;
+  std::unique_ptr<RunStand> stand_;         // made when they are first wanted: threads of both
+  std::unique_ptr<InPlaceStand> in_place_;  // would be in each other's way
 };
 
 Outcome outcome_of(ErrorCode code) {
@@ -72,25 +74,54 @@ RunReply RunWorker::run(const RunRequest& request) {
   const Clock::time_point start = Clock::now();
   RunReply reply;
   reply.measurements.resize(request.items.size());
-  std::vector<std::unique_ptr<LoadedCandidate>> candidates(request.items.size());
   for (std::size_t i = 0; i < request.items.size(); ++i) {
-    Measurement& m = reply.measurements[i];
-    m.id = request.items[i].job.trial.id;
-    m.build_ms = request.items[i].built.build_ms;
-    candidates[i] = load_checked(request, i, &m);
+    reply.measurements[i].id = request.items[i].job.trial.id;
+    reply.measurements[i].build_ms = request.items[i].built.build_ms;
   }
-  if (request.side_by_side) {
-    stand_->time_together(candidates, request.items[0].job.cold_caches, &reply);
-    leave_if_broken(request);
-  } else if (!candidates.empty() && candidates[0]) {
-    stand_->time_alone(*candidates[0], request.items[0].job, reply.measurements.data(), &reply);
+  if (request.in_place) {
+    run_in_place(request, &reply);
+  } else {
+    run_alone(request, &reply);
   }
   const double ms = milliseconds_since(start);
   for (Measurement& m : reply.measurements) m.run_ms = ms;
+  return reply;
+}
+
+void RunWorker::run_alone(const RunRequest& request, RunReply* reply) {
+  if (!stand_) stand_ = parts_.target.is_gpu() ? make_device_stand(parts_) : make_cpu_stand(parts_);
+  std::vector<std::unique_ptr<LoadedCandidate>> candidates(request.items.size());
+  for (std::size_t i = 0; i < request.items.size(); ++i)
+    candidates[i] = load_checked(request, i, &reply->measurements[i]);
+  if (request.side_by_side) {
+    stand_->time_together(candidates, request.items[0].job.cold_caches, reply);
+    leave_if_broken(request);
+  } else if (!candidates.empty() && candidates[0]) {
+    stand_->time_alone(*candidates[0], request.items[0].job, reply->measurements.data(), reply);
+  }
   candidates.clear();
   stand_->tidy();
-  reply.last = !stand_->usable();
-  return reply;
+  reply->last = !stand_->usable();
+}
+
+void RunWorker::run_in_place(const RunRequest& request, RunReply* reply) {
+  *current_ = kNoItem;
+  std::string reason = "there is no model that it could run in";
+  if (!in_place_ && parts_.options.in_place) {
+    Result<std::unique_ptr<InPlaceStand>> made = parts_.options.in_place(parts_);
+    if (made.ok()) in_place_ = std::move(made).value();
+    if (!made.ok()) reason = made.error().message;
+  }
+  if (in_place_) {
+    in_place_->run(
+        request, [&](Kind kind, std::size_t item) { channel_.send(kind, encode(Calling{item})); },
+        reply);
+    return;
+  }
+  for (Measurement& m : reply->measurements) {
+    m.outcome = Outcome::kWorkerLost;
+    m.reason = reason;
+  }
 }
 
 }  // namespace

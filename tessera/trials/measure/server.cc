@@ -17,7 +17,6 @@
 #include "tessera/trials/measure/build_worker.h"
 #include "tessera/trials/measure/process.h"
 #include "tessera/trials/measure/run_worker.h"
-#include "tessera/trials/measure/verdict.h"
 #include "tessera/trials/measure/worker_process.h"
 
 namespace tessera::measure {
@@ -301,6 +300,12 @@ void Server::on_announced(const Frame& frame) {
   if (!runner_.busy || !decode(frame, &calling)) return;
   if (calling.item >= runner_.request.items.size()) return;
   const Trial& trial = runner_.request.items[calling.item].job.trial;
+  if (runner_.request.in_place && frame.kind == Kind::kTiming) {
+    runner_.phase = Worker::Phase::kTiming;
+    set_deadline(runner_, options_.run_timeout_s);
+    stop_builders();
+    return;
+  }
   if (frame.kind == Kind::kCalling) {
     runner_.phase = Worker::Phase::kCalling;
     set_deadline(runner_, call_limit_s(trial, target_, options_));
@@ -316,10 +321,33 @@ void Server::on_announced(const Frame& frame) {
 void Server::on_ran(const RunReply& reply) {
   runner_.busy = false;
   continue_builders();
-  const std::vector<RunItem> items = std::move(runner_.request.items);
-  for (std::size_t i = 0; i < items.size() && i < reply.measurements.size(); ++i)
-    report(items[i].job, reply.measurements[i], reply.waiting_share);
+  RunRequest request = std::move(runner_.request);
   if (reply.last) bury(runner_);
+  if (reply.damaged) {
+    blame_one_in_place(std::move(request), kNoItem,
+                       {Outcome::kOutOfBounds, "changed memory of the model that is not its own"});
+    return;
+  }
+  for (std::size_t i = 0; i < request.items.size() && i < reply.measurements.size(); ++i)
+    report(request.items[i].job, reply.measurements[i], reply.waiting_share);
+}
+
+// Damage may show in the code of another one: only who fails alone is to blame, and others are not
+// lost with it.
+void Server::blame_one_in_place(RunRequest request, std::uint32_t current, const Verdict& verdict) {
+  if (request.items.size() == 1) {
+    fail(request.items[0].job, verdict.outcome, verdict.reason, request.items[0].built.build_ms);
+    return;
+  }
+  // Whose code ran when it happened goes first; where nobody's did, one half of them does.
+  const bool known = current < request.items.size();
+  const auto first = request.items.begin() + (known ? static_cast<std::ptrdiff_t>(current) : 0);
+  const auto last = known ? first + 1 : first + std::ssize(request.items) / 2;
+  RunRequest suspects = request;
+  suspects.items.assign(first, last);
+  request.items.erase(first, last);
+  to_run_.push_front(std::move(request));
+  to_run_.push_front(std::move(suspects));
 }
 
 void Server::check_deadlines() {
@@ -348,6 +376,7 @@ void Server::on_built(const Job& job, Built built) {
   } else if (!cancelled(job)) {
     RunRequest request;
     request.items.push_back({job, std::move(built)});
+    request.in_place = job.trial.in_place;
     to_run_.push_back(std::move(request));
   }
 }
@@ -369,15 +398,20 @@ void Server::on_builder_death(Worker& worker, int status) {
 void Server::on_runner_death(int status, bool timed_out) {
   continue_builders();
   RunRequest request = std::move(runner_.request);
+  const bool preparing = runner_.phase == Worker::Phase::kPreparing;
+  const Verdict verdict = run_verdict(status, timed_out, preparing);
+  const bool lost = lost_to_others(status) && !timed_out;
+  if (request.in_place && !lost) {
+    blame_one_in_place(std::move(request), *current_, verdict);
+    return;
+  }
   const std::size_t culprit = std::min<std::size_t>(*current_, request.items.size() - 1);
   const Job job = request.items[culprit].job;
   const double build_ms = request.items[culprit].built.build_ms;
-  const bool preparing = runner_.phase == Worker::Phase::kPreparing;
-  if ((lost_to_others(status) && !timed_out) && try_again(job)) {
+  if (lost && try_again(job)) {
     to_run_.push_front(std::move(request));
     return;
   }
-  const Verdict verdict = run_verdict(status, timed_out, preparing);
   fail(job, verdict.outcome, verdict.reason, build_ms);
   request.items.erase(request.items.begin() + static_cast<std::ptrdiff_t>(culprit));
   if (!request.items.empty()) to_run_.push_front(std::move(request));
@@ -391,7 +425,8 @@ void Server::settle_group(const Job& job, const Built* built) {
   if (++group.done < group.wanted) return;
   RunRequest request;
   request.items = std::move(group.built);
-  request.side_by_side = true;
+  request.in_place = job.trial.in_place;
+  request.side_by_side = !request.in_place;
   groups_.erase(found);
   if (!request.items.empty()) to_run_.push_front(std::move(request));
 }

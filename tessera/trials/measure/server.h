@@ -12,6 +12,7 @@
 #include "tessera/trials/measure/measurer.h"
 #include "tessera/trials/measure/messages.h"
 #include "tessera/trials/measure/reference.h"
+#include "tessera/trials/measure/verdict.h"
 
 namespace tessera::measure {
 
@@ -68,6 +69,7 @@ class Server {
   void on_ran(const RunReply& reply);
   void on_builder_death(Worker& worker, int status);
   void on_runner_death(int status, bool timed_out);
+  void blame_one_in_place(RunRequest request, std::uint32_t current, const Verdict& verdict);
   void check_deadlines();
   void cancel(std::uint64_t before);
 

@@ -42,7 +42,7 @@ struct TuneArgs {
   std::string level = "kernel";
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
-  std::int64_t trials = 0, trials_per_task = 0, plans = 0;
+  std::int64_t trials = 0, trials_per_task = 0, trials_in_place = 0, plans = 0;
   int threads = 0;
   std::size_t round = 0;
   std::uint64_t seed = 1;
@@ -80,8 +80,10 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   o.measure.threads = target::measured_threads(o.target, args.threads);
   o.trials = args.trials;
   o.trials_per_task = args.trials_per_task;
+  o.trials_in_place = args.trials_in_place;
   o.budget_s = args.budget_s;
-  const bool limited = args.trials > 0 || args.trials_per_task > 0 || args.budget_given;
+  const bool limited = args.trials > 0 || args.trials_per_task > 0 || args.trials_in_place > 0 ||
+                       args.budget_given;
   if (!limited) o.budget_s = kDefaultBudgetSeconds;
   o.learner.model = args.cost_model;
   o.learner.objective = args.objective;
@@ -117,6 +119,8 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
       "--trials-per-task {}",
       args.policy, args.cost_model, args.pretrained, args.objective,
       o.budget_s > 0 ? to_duration(o.budget_s) : "none", args.trials, args.trials_per_task);
+  if (args.trials_in_place > 0)
+    o.command += fmt::format(" --trials-in-place {}", args.trials_in_place);
   return o;
 }
 
@@ -373,8 +377,8 @@ void add_subject_flags(Flags& sub, TuneArgs& args) {
 const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
   const Option* budget = sub.add_duration(
       "--budget", args.budget_s,
-      "Wall clock of the whole command: 90s, 5m, 1h30m, or none (default: 10m without --trials "
-      "and --trials-per-task, else none). What has no room in it is left out and named: peers, "
+      "Wall clock of the whole command: 90s, 5m, 1h30m, or none (default: 10m without a limit of "
+      "trials, else none). What has no room in it is left out and named: peers, "
       "timing the whole model, its check, tasks. Outside are -o and a trial that is running when "
       "it ends",
       Flags::Zero::kNoLimit);
@@ -384,6 +388,11 @@ const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
       ->hide_default();
   sub.add_option("--trials-per-task", args.trials_per_task,
                  "Trials of each task, its default and those of earlier sessions included")
+      ->check(positive())
+      ->hide_default();
+  sub.add_option("--trials-in-place", args.trials_in_place,
+                 "Time candidates inside the running model instead of alone: this many of each task, "
+                 "its default and those of earlier sessions included. CPUs only")
       ->check(positive())
       ->hide_default();
   return budget;

@@ -1,0 +1,40 @@
+// Candidates inside a running model: one run times one candidate of every task at once.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/backend/exec/compile_model.h"
+#include "tessera/trials/measure/run_stand.h"
+
+namespace tessera::measure {
+
+// A model of this machine's processor, with what its kernels are exchanged by.
+struct PlacedModel {
+  exec::CompiledModel model;       // whose kernels candidates are compared with
+  std::vector<std::size_t> tasks;  // by kernel of the model: number of the measurer's task
+  std::map<std::string, HostTensor> constants;  // by name of the value, as they were before packing
+  std::vector<HostTensor> inputs;
+};
+
+// Compiles a model. `keys` are those of the measurer's tasks in their order; kernels of others are
+// not exchanged. Call it before workers are forked: they have its memory without a copy.
+Result<std::shared_ptr<const PlacedModel>> place_model(const graph::Graph& graph,
+                                                       const task::TaskGraph& tasks,
+                                                       const std::vector<std::string>& keys,
+                                                       std::vector<HostTensor> inputs,
+                                                       const target::Target& target,
+                                                       const exec::ModelOptions& options);
+
+// For MeasureOptions::in_place. In each place of a task the model's own kernel runs first, then the
+// candidate on the same inputs into guarded memory: rounding does not add up from kernel to kernel,
+// and what is wrong has one owner. Only then is it timed, in the memory of the model, in turns with
+// the model's own kernels and with the clock read between any two kernels; then it is checked
+// again.
+std::function<Result<std::unique_ptr<InPlaceStand>>(const StandParts& parts)> in_place_stand(
+    std::shared_ptr<const PlacedModel> model);
+
+}  // namespace tessera::measure

@@ -1,0 +1,111 @@
+// Tuning by trials inside the running model.
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include <gtest/gtest.h>
+
+#include "tessera/app/tune/trial_records.h"
+#include "tessera/app/tune/tune.h"
+#include "tessera/support/temporary_folder.h"
+#include "tests/app/fake_measurer.h"
+#include "tests/app/read_records.h"
+
+namespace tessera::app {
+namespace {
+
+TuneOptions in_place(const TemporaryFolder& folder, std::int64_t trials) {
+  TuneOptions options;
+  options.target = target::code_target(target::host(), 1);
+  options.subjects = {{"zoo:mlp@hidden=32", false, {.passes = passes_for(options.target)}}};
+  options.policy = "random";
+  options.recombine = false;
+  options.trials_in_place = trials;
+  options.database = folder.path() + "/records.db";
+  return options;
+}
+
+std::map<std::string, std::vector<record::Record>> by_task(const std::string& database) {
+  std::map<std::string, std::vector<record::Record>> out;
+  for (record::Record& r : read_records(database, {.subject = record::Subject::kInPlace}))
+    out[r.task].push_back(std::move(r));
+  return out;
+}
+
+TEST(TuneInPlace, EveryTaskHasSoManyRecordsAndALaterSessionGoesOn) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 4);
+  use_answers(
+      [](const measure::Trial& t, bool, measure::Measurement* m) {
+        EXPECT_TRUE(t.in_place);
+        m->samples_s = {2e-3};
+        m->default_s = 1e-3;
+      },
+      &options);
+  const Result<TuneResult> first = tune(options, {});
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(first->stopped_by, "trials");
+  EXPECT_TRUE(first->subjects[0].untuned_checked);
+  auto records = by_task(options.database);
+  EXPECT_EQ(records.size(), first->tasks.size());
+  const std::string model = records.begin()->second[0].model;
+  EXPECT_EQ(model.size(), 16u);
+  for (const auto& [task, list] : records) {
+    ASSERT_EQ(list.size(), 4u) << task;
+    EXPECT_EQ(list[0].policy, "default");
+    for (const record::Record& r : list) {
+      EXPECT_EQ(r.model, model);
+      EXPECT_EQ(r.default_s, 1e-3);
+      EXPECT_NE(r.schedule, "");
+    }
+  }
+  EXPECT_TRUE(read_records(options.database).empty()) << "times of kernels alone";
+  options.trials_in_place = 6;
+  const Result<TuneResult> second = tune(options, {});
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(second->earlier, first->trials);
+  for (const auto& [task, list] : by_task(options.database)) {
+    EXPECT_EQ(list.size(), 6u) << task;
+    EXPECT_EQ(std::ranges::count(list, "default", &record::Record::policy), 1) << task;
+  }
+}
+
+// In real workers, of a task that has fewer candidates than trials, too.
+TEST(TuneInPlace, TimesKernelsInTheModel) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  const TuneOptions options = in_place(folder, 3);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->state, TuneState::kDone);
+  const auto records = by_task(options.database);
+  EXPECT_EQ(records.size(), result->tasks.size());
+  for (const auto& [task, list] : records) {
+    EXPECT_EQ(list.size(), 3u) << task;
+    for (const record::Record& r : list) {
+      EXPECT_EQ(r.outcome, "ok") << r.reason;
+      EXPECT_GT(r.default_s, 0);
+      EXPECT_FALSE(r.samples_s.empty());
+    }
+  }
+  EXPECT_FALSE(result->plan.tasks.empty());
+}
+
+TEST(TuneInPlace, SaysWhatItCannotDo) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  const TuneOptions options = in_place(folder, 3);
+  TuneOptions op = options, two = options, graph = options, device = options;
+  op.subjects = {{"matmul:M=32,N=24,K=16", true, {}}};
+  two.subjects.push_back(two.subjects[0]);
+  graph.level = TuneLevel::kGraph;
+  for (const TuneOptions& wrong : {op, two, graph}) {
+    const Result<TuneResult> result = tune(wrong, {});
+    ASSERT_FALSE(result.ok());
+    EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(result.error().message.find("one model"), std::string::npos);
+  }
+  device.target = target::find_target("h200").value();
+  EXPECT_EQ(tune(device, {}).error().code, ErrorCode::kUnsupported);
+}
+
+}  // namespace
+}  // namespace tessera::app
