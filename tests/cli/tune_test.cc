@@ -429,6 +429,25 @@ TEST(Tune, KilledTunerLosesNothingThatWasRecorded) {
   EXPECT_EQ(json["trials"], 4);
 }
 
+TEST(Tune, KilledSearchOfPlansLosesNoneThatWasMeasured) {
+  const Files files;
+  const std::string command = files.tune("zoo:lenet --level graph --budget 60s");
+  const std::string plans = fmt::format("tessera db export --db {} -o - 2>/dev/null | grep -c {}",
+                                        files.db, R"('"subject":"model"')");
+  const Finished killed =
+      run_shell(command + " & pid=$!; for i in $(seq 600); do test \"$(" + plans +
+                ")\" -ge 2 && break; sleep 0.1; done; before=$(" + plans +
+                "); kill -9 $pid; wait $pid; after=$(" + plans + "); echo $before $after >&2");
+  int before = 0, after = 0;
+  const std::string counts =
+      killed.err.substr(killed.err.find_last_of('\n', killed.err.size() - 2) + 1);
+  ASSERT_EQ(std::sscanf(counts.c_str(), "%d %d", &before, &after), 2) << killed.err;
+  EXPECT_GE(before, 2);
+  EXPECT_GE(after, before);
+  const Finished list = run({"db", "list", "--db", files.db});
+  EXPECT_NE(list.out.find("zoo:lenet (whole model)"), std::string::npos) << list.out;
+}
+
 TEST(Tune, TrialsInPlaceGiveEveryTaskSoManyRecords) {
   const Files files;
   const Json json = tuned(files.tune("zoo:lenet --trials-in-place 3"));

@@ -7,6 +7,7 @@
 #include "tessera/app/tune/record_update.h"
 #include "tessera/machine/target/match.h"
 #include "tessera/support/hash.h"
+#include "tessera/trials/record/explain.h"
 
 namespace tessera::app {
 namespace {
@@ -115,6 +116,46 @@ void TrialRecords::add(record::Record record) {
   record.threads = options_.threads;
   record.seed = options_.seed;
   unsaved_.push_back(std::move(record));
+}
+
+bool TrialRecords::add_plan(const graph::Graph& imported, const PlanTrial& trial) {
+  if (!store_) return true;
+  record::Record r;
+  r.subject = record::Subject::kModel;
+  r.task = model_key(imported);
+  r.candidate = plan::to_text(trial.decisions);
+  r.schedule_digest = to_hex(hash_bytes(r.candidate));
+  r.policy = trial.found_by;
+  r.samples_s = trial.samples_s;
+  r.outcome = measure::to_text(trial.samples_s.empty() ? measure::Outcome::kWrongResult
+                                                       : measure::Outcome::kOk);
+  r.reason = trial.reason;
+  r.seconds = trial.seconds;
+  r.default_s = trial.rules_s;
+  r.trial = ++plans_;
+  r.unix_time = std::time(nullptr);
+  if (plans_ == 1) {
+    // For lists of records: what the key names.
+    const record::TaskRow row{.key = r.task, .name = options_.subjects[0].name};
+    if (!written(store_->add_tasks({row}))) return false;
+  }
+  add(std::move(r));
+  return flush();
+}
+
+Result<std::vector<PlanTrial>> TrialRecords::earlier_plans(const graph::Graph& imported) const {
+  std::vector<PlanTrial> out;
+  if (!store_) return out;
+  record::Filter filter = filter_of(model_key(imported));
+  filter.subject = record::Subject::kModel;
+  filter.timed_only = true;
+  const Result<void> done = store_->visit(filter, [&](const record::Record& r) {
+    if (r.seconds > 0 && r.default_s > 0)
+      out.push_back({record::decisions_of(r), r.policy, r.samples_s, r.seconds, r.default_s, ""});
+    return true;
+  });
+  if (!done) return unreachable(options_.database, done.error());
+  return out;
 }
 
 bool TrialRecords::written(const Result<void>& done) {

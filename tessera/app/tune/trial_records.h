@@ -23,6 +23,17 @@ struct RecordOptions {
   record::Subject subject = record::Subject::kKernel;  // of the records that are read
 };
 
+// A plan of a model, timed as a whole in turns with the rules' plan.
+struct PlanTrial {
+  plan::Decisions decisions;
+  std::string found_by;           // policy of the record
+  std::vector<double> samples_s;  // of all rounds; none: it cannot be built or computes otherwise
+  double seconds = 0, rules_s = 0;
+  std::string reason;  // of a failure
+
+  double share() const { return seconds / rules_s; }  // of the time of the rules' plan
+};
+
 // The session of one call in a database.
 class TrialRecords {
  public:
@@ -43,6 +54,10 @@ class TrialRecords {
   // `record` with the session, the target, the threads and the seed filled in; on disk after
   // flush().
   void add(record::Record record);
+  // A trial of the model; on disk when it returns, or as flush() says.
+  bool add_plan(const graph::Graph& imported, const PlanTrial& trial);
+  // Those of earlier sessions on this machine with these threads, timed ones alone, oldest first.
+  Result<std::vector<PlanTrial>> earlier_plans(const graph::Graph& imported) const;
   // False, and error() says why, when they cannot be written; they are kept for the next time.
   bool flush();
   bool end(const std::string& state);
@@ -57,7 +72,7 @@ class TrialRecords {
   std::string target_text_, error_;
   std::vector<std::string> targets_;            // texts of records that count here
   std::unique_ptr<record::RecordStore> store_;  // null: nothing is kept
-  std::int64_t session_ = 0;
+  std::int64_t session_ = 0, plans_ = 0;
   std::vector<record::Record> unsaved_;
 };
 

@@ -340,8 +340,9 @@ class GraphTuning {
                   whole.time_side_by_side({before.get()}));
       costs_->calibrate({}, once[0].p10_s());
     }
-    const std::vector<JudgedPlan> plans = promising();
+    std::vector<JudgedPlan> plans = promising();
     PlanEvolution evolution(points_, judge_.get(), options_.seed);
+    TESSERA_DO(resume(&evolution, &plans));
     for (std::size_t i = 0; i < std::min(kMeasuredPlans, plans.size()); ++i) {
       const JudgedPlan& p = plans[i];
       // The first plan is measured whatever the budget says: it was paid for.
@@ -445,12 +446,15 @@ class GraphTuning {
     std::vector<SubjectReport> checked = result_.subjects;
     const Result<bool> right = whole.verify(&selection, &checked);
     // Decisions that do not fit each other are no plan: not an error of the model.
-    if (!right || !*right) return kNone;
+    if (!right || !*right) {
+      keep_plan({decisions, found_by, {}, 0, 0, right ? "other outputs" : right.error().message});
+      return kNone;
+    }
     TESSERA_TRY(const auto built, whole.selected(0, selection));
     // Beside the rules' plan too: errors of one comparison after the other would add up.
     std::vector<const WholeModels::Built*> models = {built.get(), best_.get()};
     if (best_ != before_) models.push_back(before_.get());
-    std::vector<double> seconds(models.size(), kNone);
+    std::vector<double> seconds(models.size(), kNone), taken;
     // What seems faster is timed again: noise seems so too. Who comes first changes, so that none
     // gains by its place.
     for (int round = 0; round < kRounds; ++round) {
@@ -462,6 +466,11 @@ class GraphTuning {
       TESSERA_TRY(const std::vector<runtime::Samples> samples, whole.time_side_by_side(turns));
       for (std::size_t i = 0; i < order.size(); ++i)
         take_less(&seconds[order[i]], samples[i].p10_s());
+      const std::vector<double>& own =
+          samples[static_cast<std::size_t>(std::find(order.begin(), order.end(), 0u) -
+                                           order.begin())]
+              .call_s;
+      taken.insert(taken.end(), own.begin(), own.end());
       if (seconds[0] > (round == 0 ? 1 + kMuchSlower : 1 - kLeastGain) * seconds[1]) break;
     }
     ++result_.graph.measured;
@@ -470,6 +479,7 @@ class GraphTuning {
     result_.graph.plans.push_back({found_by, decisions.size(),
                                    costs_->seconds(decisions) / costs_->seconds({}), seconds[1],
                                    seconds[0], share, kept});
+    keep_plan({decisions, found_by, std::move(taken), seconds[0], seconds.back(), ""});
     session_->report_progress(TuneProgress::Phase::kWholeModel, 0, true);
     if (share < 1) keep_fast({share, selection, built});
     if (!kept) return share;
@@ -477,6 +487,31 @@ class GraphTuning {
     best_selection_ = selection;
     best_ = built;
     return share;
+  }
+
+  void keep_plan(const PlanTrial& trial) {
+    if (!session_->records().add_plan(imported_, trial))
+      session_->note("the plan is not kept: " + session_->records().error());
+  }
+
+  // What earlier sessions measured is not measured again, but for the fastest, which come first.
+  Result<void> resume(PlanEvolution* evolution, std::vector<JudgedPlan>* plans) {
+    TESSERA_TRY(std::vector<PlanTrial> earlier, session_->records().earlier_plans(imported_));
+    std::stable_sort(earlier.begin(), earlier.end(),
+                     [](const PlanTrial& a, const PlanTrial& b) { return a.share() < b.share(); });
+    std::set<PlanTasks> again;
+    for (const PlanTrial& trial : earlier) {
+      const Result<const PlanTasks*> kernels = costs_->tasks_of(trial.decisions);
+      if (!kernels || again.contains(**kernels)) continue;
+      if (again.size() < kMeasuredPlans && trial.share() < 1) {
+        plans->insert(plans->begin() + std::ssize(again),
+                      {trial.decisions, costs_->seconds(trial.decisions), "earlier plan"});
+        again.insert(**kernels);
+      } else if (shares_by_kernels_.try_emplace(**kernels, trial.share()).second) {
+        evolution->observe(trial.decisions, trial.share());
+      }
+    }
+    return {};
   }
 
   struct Fast {

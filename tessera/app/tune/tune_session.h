@@ -81,6 +81,7 @@ class TuneSession {
   double trial_s() const { return trial_s_; }  // of the wall clock, in the search that was
   // Whether the search came to the task.
   bool reached(std::size_t task) const { return searches_->is_open(task); }
+  TrialRecords& records() { return records_; }
   std::int64_t left_aside() const { return all_left_aside_; }
   void report_progress(TuneProgress::Phase phase, std::size_t task, bool force = false);
   void note(const std::string& line) const {

@@ -28,6 +28,17 @@ Decisions own_decisions(const std::string& text) {
   return out;
 }
 
+// One "key = value" a line.
+Decisions plan_decisions(const std::string& text) {
+  Decisions out;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t equal = line.find(" = ");
+    if (equal != std::string::npos) out[line.substr(0, equal)] = line.substr(equal + 3);
+  }
+  return out;
+}
+
 Decisions autotvm_decisions(const std::string& text) {
   Decisions out;
   const Result<autotvm::Config> config = autotvm::parse_config(text);
@@ -91,6 +102,7 @@ DecisionStatistics statistics_of(const std::string& name, const std::string& bes
 }  // namespace
 
 Decisions decisions_of(const Record& record) {
+  if (record.subject == Subject::kModel) return plan_decisions(record.candidate);
   if (record.format == to_text(LogFormat::kAutotvm)) return autotvm_decisions(record.candidate);
   if (record.format == to_text(LogFormat::kAnsor)) return ansor_decisions(record.candidate);
   return own_decisions(record.candidate);

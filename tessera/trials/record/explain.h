@@ -9,8 +9,9 @@
 
 namespace tessera::record {
 
-// The decisions of a candidate as words: "sketch" and each name=value of our own text, each knob of
-// AutoTVM, the splits and unroll steps of Ansor by stage and loop. Empty when it cannot be read.
+// The decisions of a candidate as words: "sketch" and each name=value of our own text, each line
+// "key = value" of a plan, each knob of AutoTVM, the splits and unroll steps of Ansor by stage and
+// loop. Empty when it cannot be read.
 std::map<std::string, std::string> decisions_of(const Record& record);
 
 struct ValueStatistics {
