@@ -11,7 +11,6 @@
 #include <nlohmann/json.hpp>
 
 #include "tessera/app/bench/bench_model.h"
-#include "tessera/app/collect/paired_timing.h"
 #include "tessera/app/compile/about_model.h"
 #include "tessera/app/tune/plan_estimates.h"
 #include "tessera/app/tune/plan_graphs.h"
@@ -19,6 +18,7 @@
 #include "tessera/frontend/graph/passes/algorithms.h"
 #include "tessera/learn/graphset/npz_file.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
+#include "tessera/machine/runtime/timing.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
@@ -40,10 +40,10 @@ constexpr std::int64_t kMostInVain = 20;  // draws, beside two for every plan th
 // The fastest of these are what a search goes on from.
 constexpr std::size_t kParents = 8;
 
-// What the rules' plan is expected to take is the least of so many plans before.
-constexpr std::int64_t kRemembered = 20;
-// Shorter runs begin with one that is not timed, and are repeated for this long.
-constexpr double kShortRun = 3e-3, kLeastTimed = 5e-4;
+// Samples of a plan and of the rules' plan in turns, how long each takes at least, and all of them
+// at most where a run is short.
+constexpr int kSamples = 6;
+constexpr double kLeastTimed = 5e-4, kTimed = 0.06;
 
 // Of a kernel alone.
 constexpr int kKernelSamples = 5;
@@ -295,47 +295,31 @@ class ModelPlans {
   Result<void> measure(const Built& built) {
     exec::ModelRunner rules(rules_.model, device_), other(built.model, device_);
     const std::vector<HostTensor> inputs = inputs_of(built);
-    TESSERA_TRY(const auto time_rules, timed(rules, inputs));
-    TESSERA_TRY(const auto time_other, timed(other, inputs));
-    const PairTimes times =
-        time_pair(time_rules, time_other, {.known_first_s = fastest_rules_lately()});
+    double once_s = 0;  // of the slower one
+    for (exec::ModelRunner* runner : {&rules, &other}) {
+      for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner->set_input(i, inputs[i]));
+      TESSERA_DO(runner->run());
+      const Clock::time_point begin = Clock::now();
+      TESSERA_DO(runner->run());
+      once_s = std::max(once_s, seconds_since(begin));
+    }
+    runtime::InterleavedTimer timer({.sample_s = kLeastTimed,
+                                     .samples = kSamples,
+                                     .min_samples = kSamples / 2,
+                                     .time_limit_s = std::max(kTimed, 2 * kSamples * once_s)});
+    timer.add([&rules] { (void)rules.run(); });
+    timer.add([&other] { (void)other.run(); });
+    const std::vector<runtime::Samples> times = timer.run();
+    // Fast samples: other programs on the machine disturb them least.
+    const double rules_s = times[0].p10_s(), other_s = times[1].p10_s();
     double estimate_s = built.estimate_s;
     if (options_.time_kernels) {
       TESSERA_TRY(estimate_s, sum_of_kernels(built, other));
     }
-    const double reference_s = lines_.empty() ? times.first_s : lines_[0].rules_s;
-    lines_.push_back(
-        {built.decisions, times.second_s * reference_s / times.first_s, times.first_s, estimate_s});
+    const double reference_s = lines_.empty() ? rules_s : lines_[0].rules_s;
+    lines_.push_back({built.decisions, other_s * reference_s / rules_s, rules_s, estimate_s});
     known_.insert(built.decisions);
     return {};
-  }
-
-  // Runs the model and tells the seconds of one run.
-  static Result<std::function<double()>> timed(exec::ModelRunner& runner,
-                                               const std::vector<HostTensor>& inputs) {
-    for (std::size_t i = 0; i < inputs.size(); ++i) TESSERA_DO(runner.set_input(i, inputs[i]));
-    TESSERA_DO(runner.run());
-    const auto seconds = [&runner](int runs) {
-      const Clock::time_point begin = Clock::now();
-      for (int i = 0; i < runs; ++i) (void)runner.run();
-      return seconds_since(begin) / runs;
-    };
-    const double once_s = seconds(1);
-    const int runs = std::max(1, static_cast<int>(kLeastTimed / std::max(once_s, 1e-7)));
-    // Data of the other model is in the caches.
-    return std::function<double()>([seconds, runs, warm = once_s < kShortRun] {
-      if (warm) (void)seconds(1);
-      return seconds(runs);
-    });
-  }
-
-  double fastest_rules_lately() const {
-    double best = lines_.empty() ? 0 : lines_.back().rules_s;
-    const auto first = std::max<std::int64_t>(earlier_, std::ssize(lines_) - kRemembered);
-    for (auto i = first; i < std::ssize(lines_); ++i) {
-      best = std::min(best, lines_[static_cast<std::size_t>(i)].rules_s);
-    }
-    return first == std::ssize(lines_) ? 0 : best;
   }
 
   // Kernels that no plan before had are timed, each by itself.
