@@ -8,6 +8,9 @@
 #include <vector>
 
 #include "tessera/backend/exec/compile_model.h"
+#include "tessera/frontend/graph/graph.h"
+#include "tessera/frontend/task/task.h"
+#include "tessera/support/host_tensor.h"
 #include "tessera/trials/measure/run_stand.h"
 
 namespace tessera::measure {
