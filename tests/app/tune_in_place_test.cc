@@ -70,6 +70,26 @@ TEST(TuneInPlace, EveryTaskHasSoManyRecordsAndALaterSessionGoesOn) {
   }
 }
 
+// The first time of the default is not what others are told by.
+TEST(TuneInPlace, TellsWhatTheDefaultUsuallyTakes) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 3);
+  std::map<std::string, int> calls;
+  use_answers(
+      [&](const measure::Trial& t, bool, measure::Measurement* m) {
+        const int n = ++calls[t.task];
+        m->default_s = n == 1 ? 8e-3 : 1e-3;
+        m->samples_s = {m->default_s * (n == 3 ? 0.5 : 1)};
+      },
+      &options);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  for (const TaskReport& t : result->tasks) {
+    EXPECT_NEAR(t.before_s, 1e-3, 1e-12) << t.name;
+    EXPECT_NEAR(t.best_s, 0.5e-3, 1e-12) << t.name;
+  }
+}
+
 // In real workers, of a task that has fewer candidates than trials, too.
 TEST(TuneInPlace, TimesKernelsInTheModel) {
   const TemporaryFolder folder = TemporaryFolder::make("in_place").value();

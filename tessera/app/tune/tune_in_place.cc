@@ -6,6 +6,7 @@
 
 #include "tessera/app/bench/model_inputs.h"
 #include "tessera/app/tune/tune_session.h"
+#include "tessera/support/quantile.h"
 #include "tessera/trials/measure/model_stand.h"
 
 namespace tessera::app {
@@ -99,6 +100,7 @@ Result<std::string> TuneSession::search_in_place() {
     if (const auto reason = why_stop()) {
       loop_->give_up(interrupted());
       records_.flush();
+      for (const std::size_t t : placed) settle_in_place(t);
       return *reason;
     }
     searches_->update();
@@ -113,8 +115,18 @@ Result<std::string> TuneSession::search_in_place() {
     while (loop_->pending() > (more ? ahead : 0) && !why_stop()) collect(0.25);
     records_.flush();
   }
+  for (const std::size_t t : placed) settle_in_place(t);
   records_.flush();
   return std::string("trials");
+}
+
+void TuneSession::settle_in_place(std::size_t task) {
+  if (before_s_[task] <= 0 || defaults_s_[task].empty()) return;
+  const double usual_s = median(defaults_s_[task]), scale = usual_s / before_s_[task];
+  for (const search::Observation& o : searches_->task(task).best(defaults_s_[task].size()))
+    searches_->correct(task, o.candidate, scale * o.seconds);
+  before_s_[task] = usual_s;
+  before_now_[task] = true;
 }
 
 }  // namespace tessera::app

@@ -382,6 +382,7 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
   if (measure::is_timed(m.outcome)) {
     result.seconds = comparable(a.task, m.seconds(), m.calibration_s, m.default_s);
   }
+  if (m.default_s > 0) defaults_s_[a.task].push_back(m.default_s);
   if (a.in_place && timed_now_[a.task].contains(a.text)) {
     // Timed once more: the mean of two says more than the luckier one.
     if (m.outcome == measure::Outcome::kOk)

@@ -114,6 +114,9 @@ class TuneSession {
   // The next trial of a task in place: the default, something new, or, where the space has nothing
   // new, what was timed before.
   std::optional<Attempt> next_in_place(std::size_t task);
+  // Times of the task as if the default had taken what it usually took: its first may have been
+  // disturbed.
+  void settle_in_place(std::size_t task);
 
   Result<std::string> run_rounds();
   Result<void> measure_defaults();
