@@ -19,6 +19,29 @@ TEST(FastMath, IsPartOfTheTextAndComesOffAgain) {
   EXPECT_EQ(to_text(allow_fast_math(machine, "").value()), to_text(machine));
 }
 
+// Records and plans have texts from when it stood among the features.
+TEST(FastMath, IsReadFromOldTexts) {
+  const Target machine = find_target("h200").value();
+  for (const char* what : {"tf32", "bf16x6"}) {
+    const Target fast = allow_fast_math(machine, what).value();
+    EXPECT_EQ(fast.features, machine.features);
+    EXPECT_NE(to_text(fast).find(std::string(" fast_math=") + what), std::string::npos);
+    std::string old = to_text(machine);
+    const std::string features = "features=" + machine.features;
+    old.replace(old.find(features), features.size(), features + ",+" + what);
+    const Target read = target_from_text(old).value();
+    EXPECT_EQ(to_text(read), to_text(fast));
+    EXPECT_TRUE(same_machine(read, fast));
+    EXPECT_FALSE(same_machine(read, machine));
+  }
+}
+
+TEST(FastMath, UnknownTextsAreRefused) {
+  const auto read = target_from_text(to_text(find_target("h200").value()) + " fast_math=tf23");
+  ASSERT_FALSE(read.ok());
+  EXPECT_EQ(read.error().message, "fast math 'tf23' is not known; there is: tf32, bf16x6");
+}
+
 // Parts in bf16 lose nothing that a tolerance would have to allow.
 TEST(FastMath, PartsTakeThePlaceOfRounding) {
   const Target machine = find_target("h200").value();

@@ -8,12 +8,16 @@
 
 namespace tessera::target {
 
-// The target with `what` allowed: "tf32", products of f32 on tensor cores, which round their
-// operands to 10 bits of fraction; "bf16x6", products of f32 on tensor cores as sums of products of
-// three parts in bf16, which lose about as much as the roundings of f32 do; "": nothing. Part of
-// its text, so that code, plans and records made with it are told from others. kUnsupported where
-// the target has nothing of the kind. What was allowed before no longer is.
+const char* to_text(FastMath what);  // "", "tf32", "bf16x6"
+Result<FastMath> fast_math_from_text(std::string_view text);
+
+// The target with `what` (a text of FastMath) allowed instead of what was; "" changes nothing. It
+// is part of the target's text, which tells code, plans and records made with it from others.
+// kUnsupported if the target has no tensor cores for it.
 Result<Target> allow_fast_math(Target target, std::string_view what);
+
+// Older texts of targets list what is allowed among the features; this takes it out of them.
+void read_fast_math_feature(Target& target);
 
 // The machine alone.
 Target without_fast_math(Target target);

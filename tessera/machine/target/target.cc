@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "tessera/machine/target/fast_math.h"
 #include "tessera/machine/target/features.h"
 #include "tessera/machine/target/machine_table.h"
 #include "tessera/support/nearest_name.h"
@@ -97,6 +98,7 @@ std::string to_text(const Target& t) {
   for (const GpuWord& w : kGpuWords) {
     text += fmt::format(" {}={}", w.key, w.number ? t.gpu.*w.number : t.gpu.*w.bytes);
   }
+  if (t.fast_math != FastMath::kNone) text += fmt::format(" fast_math={}", to_text(t.fast_math));
   return text;
 }
 
@@ -184,6 +186,11 @@ Result<Target> target_from_text(std::string_view line) {
   for (const GpuWord& w : kGpuWords) {
     TESSERA_DO(w.number ? fields.number(w.key, 0, &(t.gpu.*w.number))
                         : fields.number(w.key, 0, &(t.gpu.*w.bytes)));
+  }
+  read_fast_math_feature(t);
+  if (fields.has("fast_math")) {
+    TESSERA_TRY(const std::string allowed, fields.text("fast_math"));
+    TESSERA_TRY(t.fast_math, fast_math_from_text(allowed));
   }
   return t;
 }

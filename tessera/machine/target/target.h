@@ -28,6 +28,13 @@ struct GpuLimits {
   int bandwidth_gb_s = 0;  // of the device's memory
 };
 
+// What a user allows code to round beyond the types that it computes in (fast_math.h).
+enum class FastMath : std::uint8_t {
+  kNone,
+  kTf32,    // products of f32 on tensor cores, which round their operands to 10 bits of fraction
+  kBf16x6,  // products of f32 on tensor cores from three parts in bf16: about as exact as f32
+};
+
 // Facts the compiler decides by. Two targets with equal text produce equal code.
 struct Target {
   std::string name;  // row of the machine table or "host"
@@ -50,7 +57,8 @@ struct Target {
   // Data caches; l1 and l2 per core. The l2 of a GPU serves all its cores.
   std::int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
   int line_bytes = 64;
-  GpuLimits gpu;  // of GPUs only
+  GpuLimits gpu;                         // of GPUs only
+  FastMath fast_math = FastMath::kNone;  // allowed by the user, not a fact of the machine
 
   int code_threads() const { return threads > 0 ? threads : cores; }
   bool is_gpu() const { return kind != Kind::kCpu; }

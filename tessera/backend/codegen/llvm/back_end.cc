@@ -20,7 +20,6 @@
 #include "tessera/backend/codegen/llvm/load_order.h"
 #include "tessera/backend/codegen/llvm/product_order.h"
 #include "tessera/backend/codegen/llvm/schedule_options.h"
-#include "tessera/machine/target/fast_math.h"
 
 namespace tessera::codegen {
 namespace {
@@ -87,9 +86,8 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& 
   const auto& machine_triple = triple;
 #endif
   std::unique_ptr<llvm::TargetMachine> machine(registered->createTargetMachine(
-      machine_triple, known_cpu(*registered, machine_triple, target),
-      target::without_fast_math(target).features, llvm::TargetOptions(), llvm::Reloc::PIC_,
-      std::nullopt, static_cast<OptLevel>(level)));
+      machine_triple, known_cpu(*registered, machine_triple, target), target.features,
+      llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, static_cast<OptLevel>(level)));
   if (!machine)
     return make_error(ErrorCode::kUnsupported, "target {}: LLVM has no machine for it",
                       target.name);
