@@ -6,6 +6,7 @@
 #include "device_program.h"
 #include "kernel_runner.h"
 #include "micro_kernel.h"
+#include "tessera/lang/ir/text.h"
 
 namespace tessera::codegen {
 namespace {
@@ -349,6 +350,16 @@ TEST(Ptx, WarpGroupsMultiplyTilesOfSharedMemory) {
   EXPECT_EQ(count(ptx, "fence.proxy.async.shared::cta"), 2);
   EXPECT_NE(ptx.find(".shared .align 1024"), std::string::npos);
   EXPECT_EQ(count(ptx, ".local"), 0) << "sums are in memory";
+}
+
+TEST(Ptx, WaitsForProductsAloneOrForCopiesToo) {
+  std::string text = ir::to_text(group_product("f16", 64));
+  const std::string wait = "eval async_wait(0)";
+  text.replace(text.find(wait), wait.size(), "eval products_wait()");
+  const std::string ptx = ptx_of(ir::parse_device_program(text).value());
+  EXPECT_EQ(count(ptx, "wgmma.wait_group.sync.aligned 0"), 1) << ptx;
+  EXPECT_EQ(count(ptx, "cp.async.wait_group"), 1);
+  EXPECT_EQ(count(ptx, "fence.proxy.async.shared::cta"), 1);
 }
 
 TEST(Ptx, RefusesProductsThatTheDeviceLacks) {

@@ -89,7 +89,7 @@ TEST(Make, EveryIntrinsicHasItsOwnName) {
     names.emplace_back(to_text(static_cast<Intrinsic>(fn)));
   std::sort(names.begin(), names.end());
   EXPECT_EQ(std::adjacent_find(names.begin(), names.end()), names.end());
-  EXPECT_EQ(intrinsic_count(), static_cast<int>(Intrinsic::kMma) + 1);
+  EXPECT_EQ(intrinsic_count(), static_cast<int>(Intrinsic::kProductsWait) + 1);
 }
 
 TEST(Block, FlattensAndDropsEmpties) {

@@ -21,6 +21,7 @@ constexpr const char* kSums =
     "    }\n"
     "    eval async_commit()\n"
     "    eval async_wait(0)\n"
+    "    eval products_wait()\n"
     "    barrier\n"
     "    for i in 2 {\n"
     "      P[bx, i * 32 + tx] = A.shared[63 - (i * 32 + tx)] * A.shared[63 - (i * 32 + tx)]\n"
@@ -105,6 +106,10 @@ TEST(Launch, OnlyWhatThreadsMayDo) {
             "line 3, column 6: async_copy: async_copy needs two loads");
   EXPECT_EQ(error_of("eval async_wait(tx)"),
             "line 3, column 6: async_wait: number of groups is not a constant");
+  EXPECT_EQ(error_of("eval async_wait(-1)"),
+            "line 3, column 6: async_wait: number of groups is not a constant");
+  EXPECT_EQ(error_of("eval products_wait(0)"),
+            "line 3, column 6: products_wait: wrong number of arguments");
   EXPECT_EQ(error_of("eval async_wait(0, 33)"),
             "line 3, column 6: async_wait: number of threads is not a constant of whole warps");
   EXPECT_EQ(error_of("if (tx < 2) { eval async_wait(0, 32) }"),

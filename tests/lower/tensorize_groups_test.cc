@@ -114,16 +114,18 @@ TEST(TensorizeGroups, AnyNumberOfPlaces) {
   }
 }
 
-TEST(TensorizeGroups, PiecesEndWithTheirIteration) {
+TEST(TensorizeGroups, PiecesWaitForTheirProductsAndNoCopy) {
   const te::Dag dag = dag_of("matmul:M=64,N=32,K=256,dtype=f16");
   for (const int places : {2, 3}) {
     const GroupCase c{.columns = 32, .places = places, .pieces = true};
     expect_threads_agree(dag, group_schedule(c));
     const std::string text = ir::to_text(lower_threads(dag, group_schedule(c)));
+    EXPECT_NE(text.find("eval products_wait()"), std::string::npos) << text;
     EXPECT_NE(text.find("C.piece"), std::string::npos) << text;
   }
   const std::string whole = ir::to_text(lower_threads(dag, group_schedule({.columns = 32})));
   EXPECT_EQ(whole.find("C.piece"), std::string::npos) << whole;
+  EXPECT_EQ(whole.find("products_wait"), std::string::npos) << whole;
 }
 
 TEST(TensorizeGroups, BiasAndActivationAreAppliedToWhatAThreadHolds) {

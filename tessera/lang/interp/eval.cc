@@ -58,6 +58,7 @@ Scalar eval_call(const Node& node, int lane, Frame& frame) {
     case Intrinsic::kAsyncCopy:  // their effects are those of the statement
     case Intrinsic::kAsyncCommit:
     case Intrinsic::kAsyncWait:
+    case Intrinsic::kProductsWait:
       return of_int(0);
     case Intrinsic::kShuffleXor:
       return eval_shuffle(node, lane, frame);

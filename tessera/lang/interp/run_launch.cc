@@ -165,8 +165,10 @@ class BlockRunner {
         queue.open.clear();
       } else if (node.kind == ir::ExprKind::kCall && node.fn == ir::Intrinsic::kAsyncWait) {
         const std::int64_t left = node.args[0]->value.i;
-        if (left >= 0) wait(static_cast<std::size_t>(left), t);
-        finish_products(left <= 0 ? 0 : 1, threads_.frames[t]);
+        wait(static_cast<std::size_t>(left), t);
+        finish_products(left == 0 ? 0 : 1, threads_.frames[t]);
+      } else if (node.kind == ir::ExprKind::kCall && node.fn == ir::Intrinsic::kProductsWait) {
+        finish_products(0, threads_.frames[t]);
       } else {
         for (int lane = 0; lane < node.lanes; ++lane) eval(node, lane, threads_.frames[t]);
       }

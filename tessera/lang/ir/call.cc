@@ -89,10 +89,11 @@ Typing async_copy(const std::vector<Expr>& args) {
 
 Typing async_commit(const std::vector<Expr>&) { return {Type()}; }
 
-// -1: for products of tiles alone.
+Typing products_wait(const std::vector<Expr>&) { return {Type()}; }
+
 Typing async_wait(const std::vector<Expr>& args) {
   const auto* groups = args[0].as<IntImm>();
-  if (!groups || groups->value < -1) return fail("number of groups is not a constant");
+  if (!groups || groups->value < 0) return fail("number of groups is not a constant");
   const auto* threads = args.size() > 1 ? args[1].as<IntImm>() : nullptr;
   if (args.size() > 1 && (!threads || threads->value <= 0 || threads->value % kWarpThreads != 0))
     return fail("number of threads is not a constant of whole warps");
@@ -192,6 +193,7 @@ constexpr std::array kRows = {
     Row{Intrinsic::kMatrixRows, "matrix_rows", 1, matrix_rows},
     Row{Intrinsic::kMatrixColumns, "matrix_columns", 1, matrix_columns},
     Row{Intrinsic::kMma, "mma", 3, warp_mma},
+    Row{Intrinsic::kProductsWait, "products_wait", 0, products_wait},
 };
 
 constexpr bool rows_follow_enum() {

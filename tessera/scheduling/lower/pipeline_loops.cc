@@ -22,7 +22,9 @@ ir::Stmt wait(std::int64_t groups, std::int64_t threads) {
       ir::call(ir::Intrinsic::kAsyncWait, {ir::int_imm(groups), ir::int_imm(threads)}));
 }
 
-constexpr std::int64_t kProductsOnly = -1;
+ir::Stmt wait_for_products() {
+  return ir::Evaluate::make(ir::call(ir::Intrinsic::kProductsWait, {}));
+}
 
 // Accesses of a buffer go to place number `slot` of a buffer with several.
 class UseSlot final : public ir::Mutator {
@@ -213,7 +215,7 @@ class PipelineLoops final : public ir::Mutator {
       body.insert(body.end(), uses.begin(), uses.end());
       body.push_back(copy_ahead(ir::Block::make(copies)));
       body.push_back(commit());
-      if (pieces) body.push_back(wait(kProductsOnly));
+      if (pieces) body.push_back(wait_for_products());
     } else if (depth > 2 && can_spread(copies, uses)) {
       spread(copies, copy_ahead, *uses[0].as<ir::For>(), &body);
     } else {
@@ -343,7 +345,8 @@ class DropGroups final : public ir::Mutator {
   ir::Stmt rewrite(const ir::Stmt& s, const ir::Evaluate& node) override {
     const auto* call = node.value.as<ir::Call>();
     const bool group =
-        call && (call->fn == ir::Intrinsic::kAsyncCommit || call->fn == ir::Intrinsic::kAsyncWait);
+        call && (call->fn == ir::Intrinsic::kAsyncCommit || call->fn == ir::Intrinsic::kAsyncWait ||
+                 call->fn == ir::Intrinsic::kProductsWait);
     if (group && call->args.size() > 1) return ir::Barrier::make();
     return group ? ir::Stmt() : s;
   }

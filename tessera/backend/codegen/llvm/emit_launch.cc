@@ -305,6 +305,7 @@ Value* Emitter::emit_thread_call(const ir::Call& call) {
     case ir::Intrinsic::kAsyncCopy:
     case ir::Intrinsic::kAsyncCommit:
     case ir::Intrinsic::kAsyncWait:
+    case ir::Intrinsic::kProductsWait:
     case ir::Intrinsic::kMatrixRows:
     case ir::Intrinsic::kMatrixColumns:
     case ir::Intrinsic::kMma:
@@ -324,13 +325,13 @@ Value* Emitter::emit_thread_call(const ir::Call& call) {
     emit_async_copy(*call.args[0].as<ir::Load>(), *call.args[1].as<ir::Load>());
   } else if (call.fn == ir::Intrinsic::kAsyncCommit) {
     group(llvm::Intrinsic::nvvm_cp_async_commit_group, {});
+  } else if (call.fn == ir::Intrinsic::kProductsWait) {
+    if (grouped_) wait_for_products(0, /*copies=*/false);
   } else {
     const std::int64_t left = ir::as_const_int(call.args[0]).value_or(0);
-    if (left >= 0) {
-      group(llvm::Intrinsic::nvvm_cp_async_wait_group,
-            {b_.getInt32(static_cast<std::uint32_t>(left))});
-    }
-    if (grouped_) wait_for_products(std::min<std::int64_t>(left, 1));
+    group(llvm::Intrinsic::nvvm_cp_async_wait_group,
+          {b_.getInt32(static_cast<std::uint32_t>(left))});
+    if (grouped_) wait_for_products(std::min<std::int64_t>(left, 1), /*copies=*/true);
     if (call.args.size() > 1) emit_group_barrier(*ir::as_const_int(call.args[1]));
   }
   return ops_.int_constant(call.type, 0);

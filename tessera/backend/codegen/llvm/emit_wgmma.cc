@@ -162,12 +162,10 @@ bool Emitter::emit_group_product(const ir::Store& store) {
   return true;
 }
 
-// What copies stored must be seen by the tensor cores too, which read past the ordinary way; with
-// -1 nothing was copied.
-void Emitter::wait_for_products(std::int64_t left) {
-  std::string text =
-      fmt::format("wgmma.wait_group.sync.aligned {};", std::max<std::int64_t>(left, 0));
-  if (left >= 0) text += "\nfence.proxy.async.shared::cta;";
+// What copies stored must be seen by the tensor cores too, which read past the ordinary way.
+void Emitter::wait_for_products(std::int64_t left, bool copies) {
+  std::string text = fmt::format("wgmma.wait_group.sync.aligned {};", left);
+  if (copies) text += "\nfence.proxy.async.shared::cta;";
   std::vector<ir::Buffer> alive;
   for (const ir::Buffer& b : group_sums_) {
     if (frame_.buffers.contains(b.get())) alive.push_back(b);

@@ -225,7 +225,8 @@ class Emitter {
   // emit_wgmma.cc
   bool emit_group_product(const ir::Store& store);  // false: it is none
   llvm::Value* emit_tile(const ir::Call& tile);
-  void wait_for_products(std::int64_t left);
+  // For all but the last `left`; with `copies`, for what was copied to shared memory, too.
+  void wait_for_products(std::int64_t left, bool copies);
   std::vector<llvm::Value*> load_sums(const ir::Buffer& buffer, const Linear& first,
                                       std::int64_t count);
   void store_sums(const ir::Buffer& buffer, const Linear& first,

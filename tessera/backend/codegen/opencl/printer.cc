@@ -558,6 +558,7 @@ class KernelPrinter {
       case Intrinsic::kAsyncCopy:
       case Intrinsic::kAsyncCommit:
       case Intrinsic::kAsyncWait:
+      case Intrinsic::kProductsWait:
       case Intrinsic::kMatrixRows:
       case Intrinsic::kMatrixColumns:
       case Intrinsic::kMma:
