@@ -1,7 +1,6 @@
 #include "tessera/scheduling/lower/build_loop_nest.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <functional>
 #include <optional>
 
@@ -321,10 +320,9 @@ class NestBuilder {
       if (e.domain.leaf_vars[idx(id)])
         attrs_.auto_unroll[e.domain.leaf_vars[idx(id)].get()] = steps;
     }
-    for (const auto& [id, places] : e.stage.pipeline) {
-      if (!e.domain.leaf_vars[idx(id)]) continue;
-      // The stage keeps places in pieces as negative numbers.
-      attrs_.pipeline[e.domain.leaf_vars[idx(id)].get()] = {std::abs(places), places < 0};
+    for (const auto& [id, pipeline] : e.stage.pipeline) {
+      if (e.domain.leaf_vars[idx(id)])
+        attrs_.pipeline[e.domain.leaf_vars[idx(id)].get()] = pipeline;
     }
     for (const int id : e.stage.leaves) {
       const schedule::Iter& it = e.stage.iters[idx(id)];

@@ -14,12 +14,6 @@
 
 namespace tessera::lower {
 
-// How a loop runs ahead with its copies to shared memory.
-struct Pipeline {
-  std::int64_t places = 0;  // iterations whose copies have room
-  bool pieces = false;      // products end with their iteration, whose sums are added afterwards
-};
-
 // What later passes must know of a loop; keyed by the identity of its variable. The LoopNest keeps
 // the variables alive, also those of loops that a pass removed, so that no new variable takes their
 // place.
@@ -29,7 +23,8 @@ struct LoopAttrs {
       auto_unroll;  // unroll below while the product of extents allows
   std::map<const ir::ExprNode*, std::string>
       tensorize;  // intrinsic that replaces this loop and those inside
-  std::map<const ir::ExprNode*, Pipeline> pipeline;  // of what the loop copies to shared memory
+  std::map<const ir::ExprNode*, schedule::Pipeline>
+      pipeline;  // of what the loop copies to shared memory
   std::map<const ir::ExprNode*, std::string>
       launches;  // stage that runs as a launch, by its outermost loop
 };

@@ -153,8 +153,8 @@ class PipelineLoops final : public ir::Mutator {
     return s;
   }
 
-  ir::Stmt pipeline(const ir::Stmt& s, const ir::For& loop, const Pipeline& wanted) {
-    const std::int64_t depth = wanted.places;
+  ir::Stmt pipeline(const ir::Stmt& s, const ir::For& loop, const schedule::Pipeline& wanted) {
+    const std::int64_t depth = wanted.stages;
     const auto extent = ir::as_const_int(loop.extent);
     const auto* block = loop.body.as<ir::Block>();
     if (!block || !extent) return refuse(s, loop, "it copies nothing to shared memory");

@@ -92,6 +92,12 @@ struct Prefetch {
   std::int64_t distance = 1;  // iterations of `iter` ahead
 };
 
+// How a loop runs ahead with its copies to shared memory.
+struct Pipeline {
+  std::int64_t stages = 0;  // iterations whose copies have room
+  bool pieces = false;      // products end with their iteration, whose sums are added afterwards
+};
+
 struct Attach {
   enum class Kind : std::uint8_t { kRoot, kInline, kAt };
   Kind kind = Kind::kRoot;
@@ -107,7 +113,7 @@ struct Stage {
   Attach attach;
   std::string scope;                        // "" (chosen by size), "local" or "shared"
   std::map<int, std::int64_t> auto_unroll;  // iterator id -> max steps
-  std::map<int, std::int64_t> pipeline;     // iterator id -> places for copies; negative: in pieces
+  std::map<int, Pipeline> pipeline;         // by iterator id
   std::vector<Prefetch> prefetches;
   std::map<int, std::pair<std::int64_t, std::int64_t>>
       align;  // output dim -> {factor, offset} of its stride, elements

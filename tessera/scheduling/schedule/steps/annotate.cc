@@ -114,7 +114,7 @@ Result<void> Pragma::apply(State& state) const {
   if (key == kPipeline || key == kPieces) {
     if (value < 2 || value > kMaxPipeline)
       return illegal("{} must be in 2..{}, not {}", key, kMaxPipeline, value);
-    s->pipeline[id] = key == kPieces ? -value : value;
+    s->pipeline[id] = {.stages = value, .pieces = key == kPieces};
     return {};
   }
   if (value < 0 || value > 4096)
