@@ -94,7 +94,7 @@ class Builder {
     }
     TESSERA_DO(linker_.add(runtime));
     const Clock::time_point start = Clock::now();
-    if (model.target.is_gpu()) {
+    if (model.target.row().launches) {
       TESSERA_TRY(code_, make_device_code(program.binaries, building_threads(options_.model)));
       m.code = code_.kinds;
     } else {
@@ -152,7 +152,7 @@ class Builder {
     constexpr std::uint64_t kAlignment = 64;
     TableParts parts{m, program.model, weights, add_blob(".tessera", 1, metadata_text_)};
     if (weights_) parts.embedded = add_blob(".rodata.weights", kAlignment, weights_->bytes());
-    if (program.model.target.is_gpu()) {
+    if (program.model.target.row().launches) {
       std::optional<ObjectLinker::Address> code;
       if (!code_.bytes.empty()) code = add_blob(".rodata.code", kAlignment, code_.bytes);
       add_device_program(parts, make_device_program(program, code_, weights), code, &image_,
@@ -180,8 +180,7 @@ class Builder {
     for (const std::string& word :
          {std::string("-shared"), std::string("-pthread"), std::string("-static-libgcc"),
           "-Wl,-soname," + m.library, std::string("-Wl,-z,defs"), std::string("-Wl,-z,noexecstack"),
-          std::string("-o"), m.library, file,
-          std::string(m.device == target::Kind::kCpu ? "-lm" : "-ldl")}) {
+          std::string("-o"), m.library, file, std::string(target::row_of(m.device).link_flag)}) {
       cc.push_back(word);
     }
     const Result<std::string> done = run_tool(cc, folder_);

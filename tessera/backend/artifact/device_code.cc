@@ -38,11 +38,13 @@ std::size_t append(const std::string& bytes, std::string* to) {
 Result<DeviceCode> make_device_code(const std::vector<runtime::Binary>& binaries, int threads) {
   DeviceCode out;
   std::vector<std::string> cubins(binaries.size());
-  const bool ptx = !binaries.empty() && binaries[0].kind == runtime::BinaryKind::kPtx;
-  if (!binaries.empty()) out.kinds.emplace_back(ptx ? "ptx" : "opencl-c");
-  if (ptx && codegen::find_cuda_tool("ptxas").ok()) {
-    TESSERA_TRY(cubins, assemble(binaries, threads));
-    out.kinds.emplace_back("cubin");
+  if (!binaries.empty()) {
+    const target::KindRow& row = binaries[0].target.row();
+    out.kinds.emplace_back(row.code);
+    if (!row.assembler.empty() && codegen::find_cuda_tool(std::string(row.assembler)).ok()) {
+      TESSERA_TRY(cubins, assemble(binaries, threads));
+      out.kinds.emplace_back(row.assembled);
+    }
   }
   for (std::size_t i = 0; i < binaries.size(); ++i) {
     DeviceCode::Module module;

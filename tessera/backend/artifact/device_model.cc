@@ -1,11 +1,21 @@
 #include "tessera/backend/artifact/device_model.h"
 
+#include <algorithm>
+#include <array>
+
 #include "tessera/backend/artifact/opened_artifact.h"
 #include "tessera/backend/artifact/places.h"
 #include "tessera/backend/artifact/runtime/device_api.h"
 
 namespace tessera::artifact {
 namespace {
+
+struct Api {
+  target::Kind kind;
+  const tsr_device_api* (*api)();
+};
+constexpr std::array kApis = {Api{target::Kind::kCuda, tessera_cuda_api},
+                              Api{target::Kind::kOpenCl, tessera_opencl_api}};
 
 std::vector<tsr_tensor_info> infos_of(const std::vector<TensorDescription>& tensors) {
   std::vector<tsr_tensor_info> infos;
@@ -46,7 +56,7 @@ Result<std::shared_ptr<const DeviceModel>> DeviceModel::make(const graph::Graph&
   tsr_model_info& info = out->info_;
   info.abi = TSR_ARTIFACT_ABI;
   info.name = m.name.c_str();
-  info.device_type = device_type(m.device);
+  info.device_type = target::row_of(m.device).dlpack;
   info.weights_bytes = m.weights_bytes;
   info.weights_embedded = 1;
   info.arena_bytes = m.arena_bytes;
@@ -81,8 +91,10 @@ Result<std::shared_ptr<const DeviceModel>> DeviceModel::make(const graph::Graph&
 
 Result<std::unique_ptr<LoadedArtifact>> DeviceModel::open(std::shared_ptr<const DeviceModel> model,
                                                           const LoadOptions& options) {
-  const tsr_device_api* api =
-      model->metadata_.device == target::Kind::kCuda ? tessera_cuda_api() : tessera_opencl_api();
+  const auto* row = std::find_if(kApis.begin(), kApis.end(),
+                                 [&](const Api& a) { return a.kind == model->metadata_.device; });
+  TESSERA_CHECK(row != kApis.end(), "{} has no runtime", target::to_text(model->metadata_.device));
+  const tsr_device_api* api = row->api();
   tsr_open_options open{};
   open.device = options.device;
   open.queue = options.queue;

@@ -12,11 +12,8 @@ std::string_view embedded_file(std::string_view name) {
 }
 
 std::string_view runtime_object(target::Kind kind, target::Arch arch) {
-  const char* device = kind == target::Kind::kCpu    ? "cpu"
-                       : kind == target::Kind::kCuda ? "cuda"
-                                                     : "opencl";
   return embedded_file(
-      fmt::format("{}_{}.o", device, arch == target::Arch::kX86_64 ? "x86_64" : "aarch64"));
+      fmt::format("{}_{}.o", target::row_of(kind).name, target::row_of(arch).name));
 }
 
 }  // namespace tessera::artifact

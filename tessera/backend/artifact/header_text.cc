@@ -65,7 +65,7 @@ constexpr Words kGpu = {
  * caller and all tensors on the device the run is only enqueued; else it is done on return.)"};
 
 std::string interface_text(const Metadata& m) {
-  const Words& words = m.device == target::Kind::kCpu ? kProcessor : kGpu;
+  const Words& words = target::row_of(m.device).launches ? kGpu : kProcessor;
   return fmt::format(R"(
 /* Readable without opening. */
 const tsr_model_info* {0}_info(void);
@@ -130,7 +130,7 @@ std::string header_text(const Metadata& m) {
   out += fmt::format(
       "/* Host memory of a run with `workers` threads. */\n"
       "#define {}_MEMORY_BYTES(workers) ((int64_t){} + (int64_t)(workers) * {})\n",
-      upper(m.name), m.device == target::Kind::kCpu ? m.arena_bytes + m.shared_bytes : 0,
+      upper(m.name), target::row_of(m.device).launches ? 0 : m.arena_bytes + m.shared_bytes,
       m.worker_bytes);
   out += interface_text(m);
   out += "\n#ifdef __cplusplus\n}\n#endif\n#endif\n";

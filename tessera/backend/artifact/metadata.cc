@@ -80,13 +80,6 @@ class Fields {
   std::string bad_;
 };
 
-std::optional<target::Kind> device_from_text(std::string_view text) {
-  for (const target::Kind kind : {target::Kind::kCpu, target::Kind::kCuda, target::Kind::kOpenCl}) {
-    if (text == target::to_text(kind)) return kind;
-  }
-  return std::nullopt;
-}
-
 std::vector<TensorDescription> tensors_from_json(const char* key, Fields& fields) {
   std::vector<TensorDescription> tensors;
   for (const Json& item : fields.list(key)) {
@@ -166,9 +159,9 @@ Result<Metadata> metadata_from_json(std::string_view text) {
   m.triple = fields.text("triple");
   // Version 1 had processors only.
   if (m.abi >= 2) {
-    const auto device = device_from_text(fields.text("device"));
+    const auto device = target::kind_from_text(fields.text("device"));
     if (!device) fields.fail("device");
-    m.device = device.value_or(target::Kind::kCpu);
+    m.device = device.value_or(m.device);
     m.code = fields.texts("code");
   }
   m.features = fields.texts("features");

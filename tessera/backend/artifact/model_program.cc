@@ -41,7 +41,7 @@ Result<ModelProgram> make_model_program(graph::Graph graph, const task::TaskGrap
 }
 
 const target::Target& library_target(const target::Target& target) {
-  return target.is_gpu() ? target::host() : target;
+  return target.row().launches ? target::host() : target;
 }
 
 Metadata describe(const exec::CompiledModel& model, const std::string& name) {
@@ -52,8 +52,8 @@ Metadata describe(const exec::CompiledModel& model, const std::string& name) {
   m.target = target::to_text(model.target);
   m.triple = library_target(model.target).triple;
   m.device = model.target.kind;
-  if (!model.target.is_gpu()) {
-    m.code = {"object"};
+  if (!model.target.row().launches) {
+    m.code = {std::string(model.target.row().code)};
     for (const std::string_view feature : target::present_features(model.target.features)) {
       m.features.emplace_back(feature);
     }

@@ -7,8 +7,6 @@
 namespace tessera::artifact {
 namespace {
 
-using target::Arch;
-
 // Numbers of sections above are markers.
 constexpr std::size_t kMostSections = SHN_LORESERVE;
 
@@ -21,12 +19,6 @@ Error refuse(fmt::format_string<Args...> format, Args&&... args) {
 template <class T>
 std::string_view bytes_of(const T& value) {
   return {reinterpret_cast<const char*>(&value), sizeof(T)};
-}
-
-std::uint16_t machine_of(Arch arch) { return arch == Arch::kX86_64 ? EM_X86_64 : EM_AARCH64; }
-
-std::uint32_t address_type(Arch arch) {
-  return arch == Arch::kX86_64 ? R_X86_64_64 : R_AARCH64_ABS64;
 }
 
 std::string text_at(std::string_view names, std::uint64_t at) {
@@ -73,7 +65,8 @@ class ObjectLinker::Reader {
         elf.e_shentsize != sizeof(Elf64_Shdr)) {
       return refuse("not a relocatable ELF64 file");
     }
-    if (elf.e_machine != machine_of(linker_.arch_)) return refuse("of another architecture");
+    if (elf.e_machine != target::row_of(linker_.arch_).elf_machine)
+      return refuse("of another architecture");
     for (std::uint64_t i = 0; i < elf.e_shnum; ++i) {
       TESSERA_TRY(const auto header,
                   read_at<Elf64_Shdr>(file_, elf.e_shoff + i * sizeof(Elf64_Shdr)));
@@ -307,7 +300,7 @@ class ObjectLinker::Writer {
     elf.e_ident[EI_DATA] = ELFDATA2LSB;
     elf.e_ident[EI_VERSION] = EV_CURRENT;
     elf.e_type = ET_REL;
-    elf.e_machine = machine_of(linker_.arch_);
+    elf.e_machine = target::row_of(linker_.arch_).elf_machine;
     elf.e_version = EV_CURRENT;
     elf.e_shoff = at_;
     elf.e_ehsize = sizeof(Elf64_Ehdr);
@@ -364,14 +357,15 @@ void ObjectLinker::define(const std::string& symbol, Address at, std::uint64_t b
 }
 
 void ObjectLinker::point(Address from, Address to) {
-  sections_[from.section].relocations.push_back({from.offset, address_type(arch_),
+  sections_[from.section].relocations.push_back({from.offset, target::row_of(arch_).elf_address,
                                                  sections_[to.section].symbol,
                                                  static_cast<std::int64_t>(to.offset)});
 }
 
 void ObjectLinker::point(Address from, const std::string& symbol) {
   const std::size_t number = shared_symbol(symbol);
-  sections_[from.section].relocations.push_back({from.offset, address_type(arch_), number, 0});
+  sections_[from.section].relocations.push_back(
+      {from.offset, target::row_of(arch_).elf_address, number, 0});
 }
 
 Result<std::vector<std::string_view>> ObjectLinker::finish(

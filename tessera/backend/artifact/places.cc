@@ -31,11 +31,6 @@ int dl_code(DType t) {
   return is_signed_int(t) ? 0 : 1;
 }
 
-int device_type(target::Kind kind) {
-  if (kind == target::Kind::kCuda) return TSR_DL_CUDA;
-  return kind == target::Kind::kOpenCl ? TSR_DL_OPENCL : TSR_DL_CPU;
-}
-
 tsr_place place_of(const Storage& storage, const exec::CompiledModel& model,
                    const Weights& weights) {
   tsr_place place = {place_kind(storage.place), 0, storage.offset, storage.bytes};

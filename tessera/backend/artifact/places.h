@@ -12,8 +12,7 @@ namespace tessera::artifact {
 tsr_place place_of(const exec::Storage& storage, const exec::CompiledModel& model,
                    const Weights& weights);
 std::vector<tsr_copy> copies_of(const exec::CompiledModel& model, const Weights& weights);
-// DLPack's numbers: DLDataTypeCode and DLDeviceType.
+// DLPack's DLDataTypeCode.
 int dl_code(DType t);
-int device_type(target::Kind kind);
 
 }  // namespace tessera::artifact

@@ -168,7 +168,7 @@ class Tables {
   Address add_info() {
     auto info = zeroed<tsr_model_info>();
     info.abi = TSR_ARTIFACT_ABI;
-    info.device_type = device_type(m_.device);
+    info.device_type = target::row_of(m_.device).dlpack;
     info.weights_bytes = m_.weights_bytes;
     info.weights_embedded = m_.weights_file.empty() ? 1 : 0;
     info.arena_bytes = m_.arena_bytes;

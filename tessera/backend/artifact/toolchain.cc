@@ -41,13 +41,15 @@ std::string error_line(const std::string& output) {
 // Those of Debian and Ubuntu.
 std::string packages_for(const target::Target& target) {
   if (target.arch == target::host().arch) return "gcc libc6-dev";
-  return target.arch == target::Arch::kAArch64 ? "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"
-                                               : "gcc-x86-64-linux-gnu libc6-dev-amd64-cross";
+  const target::ArchRow& row = target::row_of(target.arch);
+  std::string gcc(row.name);
+  std::replace(gcc.begin(), gcc.end(), '_', '-');
+  return fmt::format("gcc-{}-linux-gnu libc6-dev-{}-cross", gcc, row.debian);
 }
 
 std::vector<std::vector<std::string>> candidates(const target::Target& target) {
   if (target.arch == target::host().arch) return {{"cc"}, {"gcc"}, {"clang"}};
-  const std::string arch = target.arch == target::Arch::kAArch64 ? "aarch64" : "x86_64";
+  const std::string arch(target::row_of(target.arch).name);
   return {{arch + "-linux-gnu-gcc"}, {"clang", "--target=" + target.triple}};
 }
 

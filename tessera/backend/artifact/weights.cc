@@ -17,8 +17,8 @@ namespace tessera::artifact {
 namespace {
 
 std::uint64_t alignment_of(const exec::CompiledModel& model) {
-  return model.target.is_gpu() ? runtime::Device::kPartAlignment
-                               : runtime::AlignedBuffer::kAlignment;
+  return model.target.row().launches ? runtime::Device::kPartAlignment
+                                     : runtime::AlignedBuffer::kAlignment;
 }
 
 std::string unique_name(std::string name, std::set<std::string>* used) {

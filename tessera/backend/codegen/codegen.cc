@@ -60,7 +60,7 @@ Result<std::string> emit_llvm(const ir::Func& func, const target::Target& target
 
 Result<std::string> emit_llvm(const ir::DeviceProgram& program, const target::Target& target,
                               const CodegenOptions& options) {
-  if (target.kind != target::Kind::kCuda)
+  if (back_end(target).program != compile_ptx)
     return make_error(ErrorCode::kUnsupported, "target {}: not compiled by LLVM", target.name);
   TESSERA_TRY(const LlvmBackEnd* llvm, llvm_back_end());
   return llvm->program_text(program, target, options);

@@ -26,8 +26,7 @@ double log2_size(const space::Sketch& sketch) {
 Result<space::Space> space_of(const dataset::TaskInfo& task, const dataset::MachineInfo& machine) {
   TESSERA_TRY(const target::Target target, target::target_from_text(machine.target));
   TESSERA_TRY(const te::Dag dag, te::dag_from_text(task.definition));
-  return space::make_space(dag,
-                           target.is_gpu() ? target : target::code_target(target, machine.threads));
+  return space::make_space(dag, target::code_target(target, machine.threads));
 }
 
 // The sketch of a record and the answers to its questions.

@@ -113,7 +113,7 @@ Result<void> Image::read_sections() {
       elf.e_shentsize != sizeof(Elf64_Shdr)) {
     return refuse("not a relocatable ELF64 file");
   }
-  if (elf.e_machine != (arch_ == Arch::kX86_64 ? EM_X86_64 : EM_AARCH64)) {
+  if (elf.e_machine != target::row_of(arch_).elf_machine) {
     return refuse("of another architecture");
   }
   if (elf.e_shoff > file_.size()) return refuse("cut off");
@@ -296,12 +296,7 @@ Result<void> Image::protect() {
 }  // namespace
 
 Result<std::unique_ptr<LoadedObject>> load_object(std::string_view object) {
-#ifdef __x86_64__
-  constexpr Arch kHere = Arch::kX86_64;
-#else
-  constexpr Arch kHere = Arch::kAArch64;
-#endif
-  auto image = std::make_unique<Image>(object, kHere, /*here=*/true);
+  auto image = std::make_unique<Image>(object, target::host().arch, /*here=*/true);
   TESSERA_DO(image->load());
   return std::unique_ptr<LoadedObject>(std::move(image));
 }

@@ -17,7 +17,7 @@ Target detect_host() {
   Target t;
   t.name = "host";
   t.arch = cpu.arch;
-  t.triple = default_triple(cpu.arch);
+  t.triple = row_of(cpu.arch).triple;
   t.cpu = cpu.cpu;
   t.features = feature_string(cpu.arch, cpu.features);
   derive_from_features(t);

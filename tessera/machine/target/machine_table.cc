@@ -147,7 +147,7 @@ Target make_target(const Machine& machine) {
   Target t;
   t.name = machine.name;
   t.arch = machine.arch;
-  t.triple = default_triple(machine.arch);
+  t.triple = row_of(machine.arch).triple;
   t.cpu = machine.cpu;
   t.features = feature_string(machine.arch, present);
   derive_from_features(t);
@@ -165,7 +165,7 @@ Target make_target(const GpuMachine& machine) {
   t.name = machine.name;
   t.kind = machine.kind;
   t.arch = Arch::kNone;
-  t.triple = machine.kind == Kind::kCuda ? "nvptx64-nvidia-cuda" : "spir64-unknown-unknown";
+  t.triple = t.row().triple;
   t.cpu = generation.cpu;
   t.features = generation.features;
   derive_from_features(t);

@@ -51,22 +51,6 @@ double flops_per_byte(const Target& t) {
   return 0.2 * t.vector_bytes;
 }
 
-std::string default_triple(Arch arch) {
-  return arch == Arch::kAArch64 ? "aarch64-unknown-linux-gnu" : "x86_64-unknown-linux-gnu";
-}
-
-const char* to_text(Kind kind) {
-  switch (kind) {
-    case Kind::kCpu:
-      return "cpu";
-    case Kind::kCuda:
-      return "cuda";
-    case Kind::kOpenCl:
-      return "opencl";
-  }
-  return "";
-}
-
 namespace {
 
 // The words of a GPU's limits, in the order of its line. The capability follows from the cpu.
@@ -149,6 +133,21 @@ class Fields {
   std::map<std::string_view, std::string_view> values_;
 };
 
+// The kind and the architecture, by the first word of the triple.
+Result<void> read_triple(std::string_view triple, Target& t) {
+  const std::string_view word = triple.substr(0, triple.find('-'));
+  for (const ArchRow& row : archs()) {
+    if (word == row.name) return t.arch = row.arch, Result<void>();
+  }
+  for (const KindRow& row : kinds()) {
+    if (row.triple.empty() || word != row.triple.substr(0, row.triple.find('-'))) continue;
+    t.kind = row.kind;
+    t.arch = Arch::kNone;
+    return {};
+  }
+  return make_error(ErrorCode::kUnsupported, "target: architecture of '{}'", triple.substr(0, 64));
+}
+
 }  // namespace
 
 Result<Target> target_from_text(std::string_view line) {
@@ -157,17 +156,7 @@ Result<Target> target_from_text(std::string_view line) {
   t.name = std::string(line.substr(0, name_end));
   const Fields fields(line.substr(name_end));
   TESSERA_TRY(t.triple, fields.text("triple"));
-  if (t.triple.starts_with("aarch64")) {
-    t.arch = Arch::kAArch64;
-  } else if (t.triple.starts_with("x86_64")) {
-    t.arch = Arch::kX86_64;
-  } else if (t.triple.starts_with("nvptx64") || t.triple.starts_with("spir64")) {
-    t.kind = t.triple.starts_with("nvptx64") ? Kind::kCuda : Kind::kOpenCl;
-    t.arch = Arch::kNone;
-  } else {
-    return make_error(ErrorCode::kUnsupported, "target: architecture of '{}'",
-                      t.triple.substr(0, 64));
-  }
+  TESSERA_DO(read_triple(t.triple, t));
   TESSERA_TRY(t.cpu, fields.text("cpu"));
   TESSERA_TRY(t.features, fields.text("features"));
   derive_from_features(t);

@@ -6,13 +6,11 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/machine/target/kind_table.h"
 #include "tessera/support/dtype.h"
 #include "tessera/support/result.h"
 
 namespace tessera::target {
-
-enum class Kind : std::uint8_t { kCpu, kCuda, kOpenCl };
-enum class Arch : std::uint8_t { kX86_64, kAArch64, kNone };  // kNone: not a CPU
 
 // Limits of a GPU. What CUDA calls a multiprocessor (SM) is a compute unit of OpenCL and one of
 // Target::cores; a thread is a work-item, a block a work-group, shared memory local memory.
@@ -61,7 +59,8 @@ struct Target {
   FastMath fast_math = FastMath::kNone;  // allowed by the user, not a fact of the machine
 
   int code_threads() const { return threads > 0 ? threads : cores; }
-  bool is_gpu() const { return kind != Kind::kCpu; }
+  const KindRow& row() const { return row_of(kind); }
+  bool is_gpu() const { return row().launches; }
 };
 
 // The machine this program runs on: features from the kernel (HWCAP / cpuid), not from the CPU's
@@ -88,8 +87,6 @@ Result<Target> target_from_text(std::string_view line);
 // Wide vectors compute faster; memory is as slow for them as for others.
 double flops_per_byte(const Target& t);
 
-std::string default_triple(Arch arch);  // of CPUs: Linux with the GNU C library
-
 // One multiply-add of small matrices that a warp (or, with m = 64, a group of four) does at once:
 // an m x k operand of the type times k x n. f32 operands are rounded to tf32.
 struct TensorShape {
@@ -99,6 +96,6 @@ struct TensorShape {
 // What the tensor cores of a GPU offer, largest last; none elsewhere.
 std::vector<TensorShape> tensor_shapes(const Target& t);
 
-const char* to_text(Kind kind);  // "cpu", "cuda", "opencl"
+inline std::string to_text(Kind kind) { return std::string(row_of(kind).name); }
 
 }  // namespace tessera::target

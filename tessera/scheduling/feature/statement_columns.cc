@@ -61,7 +61,7 @@ float bound_length(const View& v) {
 }
 
 constexpr Row kThreadRows[] = {
-    {"is_gpu", [](const View& v) { return flag(v.target->is_gpu()); }},
+    {"is_gpu", [](const View& v) { return flag(v.target->row().launches); }},
     {"blockIdx_x_len", bound_length<schedule::Annotation::kBlockX>},
     {"blockIdx_y_len", bound_length<schedule::Annotation::kBlockY>},
     {"blockIdx_z_len", bound_length<schedule::Annotation::kBlockZ>},

@@ -68,9 +68,11 @@ LaunchLimits launch_limits(const target::Target& target) {
   }
   if (gpu.block_shared_bytes > 0) limits.shared_bytes = gpu.block_shared_bytes;
   if (gpu.core_registers > 0) limits.registers = gpu.core_registers;
-  if (target.is_gpu()) limits.thread_registers = target.vector_registers;
   limits.tensor_cores = target::tensor_shapes(target);
-  if (target.kind == target::Kind::kOpenCl) limits.grid.fill(limits.grid[0]);
+  if (target.row().launches) {
+    limits.thread_registers = target.vector_registers;
+    limits.grid = target.row().grid;
+  }
   return limits;
 }
 

@@ -81,7 +81,7 @@ Result<Lowered> lower_loops(const schedule::State& state, const target::Target& 
 
 Result<Lowered> lower(const schedule::State& state, const target::Target& target,
                       const PassOptions& options) {
-  if (target.is_gpu()) return lower_device(state, target, options);
+  if (target.row().launches) return lower_device(state, target, options);
   return lower_loops(state, target, options);
 }
 
@@ -92,7 +92,7 @@ Result<Lowered> lower(const te::Dag& dag, const schedule::Schedule& schedule,
 }
 
 std::vector<std::string> pass_names(const target::Target& target) {
-  if (target.is_gpu()) return device_pass_names();
+  if (target.row().launches) return device_pass_names();
   return {"build_loop_nest", "simplify_loops",  "mark_auto_unroll", "partition_loops",
           "trim_loops",      "simplify_parts",  "flatten_buffers",  "simplify_indices",
           "tensorize_loops", "vectorize_loops", "unroll_loops",     "simplify"};

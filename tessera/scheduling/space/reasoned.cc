@@ -147,7 +147,7 @@ void write_outline(const Outline& outline, Chooser& chooser, Writer& writer) {
                   .chooser = chooser,
                   .done = std::vector<bool>(outline.analysis.stages.size(), false),
                   .served = {}};
-  if (outline.target.is_gpu()) {
+  if (outline.target.row().launches) {
     if (outline.effort != Effort::kNone) write_gpu_stages(context, outline.effort != Effort::kFull);
   } else if (outline.effort == Effort::kFull) {
     write_stages(context);
@@ -158,7 +158,7 @@ void write_outline(const Outline& outline, Chooser& chooser, Writer& writer) {
 
 Result<BestOutline> best_outline(const te::Dag& dag, const target::Target& target) {
   // Threads compute again what would have to go through memory.
-  const Inlining usual = target.is_gpu() ? Inlining::kThreads : Inlining::kReasoned;
+  const Inlining usual = target.row().launches ? Inlining::kThreads : Inlining::kReasoned;
   const std::vector<std::string> inlined = choose_inlined(analyse(dag, dag.ops), usual);
   const auto attempt = [&](Effort effort) -> Result<BestOutline> {
     const bool inlines = effort == Effort::kFull || effort == Effort::kSeparate;

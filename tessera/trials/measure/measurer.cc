@@ -212,7 +212,7 @@ void fields(A& a, Answer& s) {
 Result<void> check(const std::vector<MeasuredTask>& tasks, const target::Target& target,
                    const MeasureOptions& options) {
   for (const MeasuredTask& task : tasks) TESSERA_DO(te::verify(task.dag));
-  if (!target.is_gpu() && !target::runs_on_host(target)) {
+  if (!target.row().launches && !target::runs_on_host(target)) {
     return make_error(ErrorCode::kUnsupported, "code for target {} does not run on this machine",
                       target.name);
   }
@@ -235,9 +235,9 @@ Result<void> check(const std::vector<MeasuredTask>& tasks, const target::Target&
 }  // namespace
 
 Result<target::Target> ask_target(const std::string& name) {
-  const auto is = [&](target::Kind kind) { return name == target::to_text(kind); };
   if (name == "host") return target::host();
-  if (!is(target::Kind::kCuda) && !is(target::Kind::kOpenCl)) {
+  const auto kind = target::kind_from_text(name);
+  if (!kind || !target::row_of(*kind).launches) {
     TESSERA_TRY(const target::Target known, target::find_target(name));
     return make_error(ErrorCode::kUnsupported,
                       "target {}: candidates are measured on the machine at hand: host, cuda or "

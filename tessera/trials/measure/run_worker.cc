@@ -95,7 +95,9 @@ void RunWorker::run_alone(const RunRequest& request, RunReply* reply) {
     candidates[i] = load_checked(request, i, &reply->measurements[i]);
   if (request.side_by_side) {
     stand_->time_together(candidates, request.items[0].job.cold_caches, reply);
-    leave_if_broken(request);
+  if (!stand_) {
+    stand_ = parts_.target.row().launches ? make_device_stand(parts_) : make_cpu_stand(parts_);
+  }
   } else if (!candidates.empty() && candidates[0]) {
     stand_->time_alone(*candidates[0], request.items[0].job, reply->measurements.data(), reply);
   }
@@ -131,8 +133,8 @@ void serve_runs(Channel& channel, const std::vector<te::Dag>& tasks, const targe
                 volatile std::uint32_t* current) {
   watch_guards();
   // Code of a GPU makes no system calls, and its driver makes many.
-  if (options.confine) confine_process(target.is_gpu() ? Work::kDevice : Work::kCode);
-  const bool limited = options.confine && !target.is_gpu();
+  if (options.confine) confine_process(target.row().launches ? Work::kDevice : Work::kCode);
+  const bool limited = options.confine && !target.row().launches;
   RunWorker worker(channel, {tasks, target, options, expected, current});
   while (const std::optional<Frame> frame = channel.receive()) {
     RunRequest request;

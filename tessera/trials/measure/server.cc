@@ -43,7 +43,7 @@ Server::Server(Channel owner, std::vector<te::Dag> tasks, target::Target target,
   builders_.resize(count);
   runner_.runs = true;
   warm_up();
-  if (target_.is_gpu() && options_.check_results) start_references();
+  if (target_.row().launches && options_.check_results) start_references();
 }
 
 // By processes beside the builders, which end by themselves: the one run worker would compute them
@@ -117,7 +117,7 @@ Result<Expected> Server::expected(std::size_t task, const std::vector<HostTensor
                                   runtime::ThreadPool& pool) {
   if (!options_.check_results) return Expected{};
   const target::Target& cpu =
-      target_.is_gpu() ? target::code_target(target::host(), pool.threads()) : target_;
+      target_.row().launches ? target::code_target(target::host(), pool.threads()) : target_;
   return shared_expected(references_[task], tasks_[task], inputs, cpu, pool,
                          options_.reference_schedule);
 }

@@ -16,8 +16,8 @@ double call_limit_s(const Trial& trial, const target::Target& target,
   // This many times the incumbent, but never less than kLeastCall: the first call touches its
   // memory, and the system may have other things to do.
   constexpr double kCallFactor = 20, kLeastCall = 0.25;
-  const bool compiles = target.kind == target::Kind::kOpenCl;
-  if (trial.incumbent_s <= 0 || trial.final || compiles) return options.run_timeout_s;
+  if (trial.incumbent_s <= 0 || trial.final || target.row().driver_compiles)
+    return options.run_timeout_s;
   return std::min(std::max(kLeastCall, kCallFactor * trial.incumbent_s), options.run_timeout_s);
 }
 

@@ -64,7 +64,8 @@ std::string known_cpu(const llvm::Target& registered, const Triple& triple,
   const std::unique_ptr<llvm::MCSubtargetInfo> info(
       registered.createMCSubtargetInfo(triple, "", ""));
   if (info && info->isCPUStringValid(target.cpu)) return target.cpu;
-  return target.is_gpu() ? target.cpu : target.arch == target::Arch::kX86_64 ? "x86-64" : "generic";
+  if (target.row().launches) return target.cpu;
+  return std::string(target::row_of(target.arch).generic_cpu);
 }
 
 Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& target,

@@ -107,7 +107,7 @@ Value* Emitter::emit_broadcast(const ir::Broadcast& copy) {
 
 Value* Emitter::emit_call(const ir::Call& call) {
   if (Value* v = emit_thread_call(call)) return v;
-  if (call.fn == ir::Intrinsic::kPrefetch && !target_.is_gpu()) {
+  if (call.fn == ir::Intrinsic::kPrefetch && policy_.prefetches) {
     const auto* load = call.args[0].as<ir::Load>();
     const auto place = load ? place_of(load->buffer, load->indices) : std::nullopt;
     if (place) {

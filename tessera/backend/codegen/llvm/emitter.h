@@ -36,9 +36,10 @@ struct EmitPolicy {
   bool aligned_vectors;  // vector accesses state the alignment that follows from their index
   bool hidden_pointers;  // LLVM does not see how pointers of outer loops are made
   bool transposes;       // strided vectors side by side become dense ones and shuffles
+  bool prefetches;       // lines that are wanted soon can be asked for
 };
-inline constexpr EmitPolicy kCpuPolicy = {false, false, true, true};
-inline constexpr EmitPolicy kGpuPolicy = {true, true, false, false};
+inline constexpr EmitPolicy kCpuPolicy = {false, false, true, true, true};
+inline constexpr EmitPolicy kGpuPolicy = {true, true, false, false, false};
 
 // Whether warp groups multiply: their tiles begin at multiples of ir::kTileAlign.
 bool has_group_products(const ir::Stmt& body);

@@ -166,7 +166,7 @@ Value* Ops::float_binary(BinaryOp op, ir::Type t, Value* a, Value* b) {
       return t.dtype == DType::kF32 ? quotient(b_, target_, a, b) : b_.CreateFDiv(a, b);
     case BinaryOp::kMod:
       // LLVM's way around the lack of fmod on GPUs is not exact.
-      return target_.is_gpu() ? nullptr : b_.CreateFRem(a, b);
+      return target_.row().has_libm ? b_.CreateFRem(a, b) : nullptr;
     case BinaryOp::kMin:
       return float_min_max(false, a, b);
     case BinaryOp::kMax:

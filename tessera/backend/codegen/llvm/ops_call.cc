@@ -148,7 +148,7 @@ Value* Ops::math(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
 
 Value* Ops::libm(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
   const char* name = libm_name(fn);
-  if (!name || target_.is_gpu()) return nullptr;
+  if (!name || !target_.row().has_libm) return nullptr;
   llvm::Type* scalar = type(t.with_lanes(1));
   auto* signature =
       llvm::FunctionType::get(scalar, std::vector<llvm::Type*>(args.size(), scalar), false);

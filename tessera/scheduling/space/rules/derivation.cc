@@ -143,7 +143,7 @@ std::vector<Draft> derive(const Problem& problem) {
   for (std::size_t i = count; i-- > 0;) {
     std::vector<Draft> next;
     for (const Draft& draft : drafts) {
-      for (const Rule& rule : rule_table(problem.target.kind)) {
+      for (const Rule& rule : rule_table(problem.target)) {
         if (rule.apply(problem, draft, i, &next) == Answer::kOnly) break;
       }
     }

@@ -59,7 +59,7 @@ struct Rule {
 };
 
 // In order of precedence; none for a kind of machine that the rules do not know.
-const std::vector<Rule>& rule_table(target::Kind kind);
+const std::vector<Rule>& rule_table(const target::Target& target);
 
 // A reduction in which an operand is used for several outputs.
 bool is_tiled(const Stage& stage);

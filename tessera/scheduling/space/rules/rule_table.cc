@@ -111,13 +111,13 @@ Answer row_rule(const Problem&, const Draft& draft, std::size_t stage, std::vect
 
 }  // namespace
 
-const std::vector<Rule>& rule_table(target::Kind kind) {
+const std::vector<Rule>& rule_table(const target::Target& target) {
   static const std::vector<Rule> cpu = {
       {"transform", transform_rule}, {"fuse", fuse_rule}, {"cache_write", cache_write_rule},
       {"fold", fold_rule},           {"tile", tile_rule}, {"rows", row_rule},
   };
   static const std::vector<Rule> none;
-  return kind == target::Kind::kCpu ? cpu : none;
+  return target.row().launches ? none : cpu;
 }
 
 }  // namespace tessera::space

@@ -8,7 +8,7 @@ namespace tessera::space {
 Result<std::vector<std::unique_ptr<Sketch>>> rule_sketches(const te::Dag& dag,
                                                            const target::Target& target) {
   std::vector<std::unique_ptr<Sketch>> out;
-  if (rule_table(target.kind).empty()) return out;
+  if (rule_table(target).empty()) return out;
   for (const Inlined& inlined : inlined_variants(dag)) {
     const Problem problem = make_problem(dag, inlined.ops, target);
     for (const Draft& draft : derive(problem)) {

@@ -80,7 +80,7 @@ Knobs knobs_of(const Stage& s, const Template& t) {
 Result<std::vector<std::unique_ptr<Sketch>>> template_sketches(const te::Dag& dag,
                                                                const target::Target& target) {
   std::vector<std::unique_ptr<Sketch>> out;
-  if (rule_table(target.kind).empty()) return out;
+  if (rule_table(target).empty()) return out;
   const Inlined inlined = inlined_variants(dag).front();
   const Problem problem = make_problem(dag, inlined.ops, target);
   if (!problem.main) return out;

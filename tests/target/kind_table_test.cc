@@ -1,0 +1,31 @@
+#include "tessera/machine/target/kind_table.h"
+
+#include <gtest/gtest.h>
+
+#include "tessera/machine/target/target.h"
+
+namespace tessera::target {
+namespace {
+
+TEST(Kinds, EveryKindHasItsRow) {
+  for (const KindRow& row : kinds()) {
+    EXPECT_EQ(row_of(row.kind).name, row.name);
+    EXPECT_EQ(kind_from_text(row.name), row.kind);
+    EXPECT_EQ(row.launches, row.warp > 0) << row.name;
+    EXPECT_EQ(row.launches, !row.triple.empty()) << row.name;
+    EXPECT_EQ(row.assembler.empty(), row.assembled.empty()) << row.name;
+  }
+  EXPECT_EQ(kind_from_text("rocm"), std::nullopt);
+}
+
+TEST(Kinds, TextsOfTargetsNameTheKindByItsTriple) {
+  for (const std::string& name : target_names()) {
+    const Target t = find_target(name).value();
+    const Target read = target_from_text(to_text(t)).value();
+    EXPECT_EQ(read.kind, t.kind) << name;
+    EXPECT_EQ(read.arch, t.arch) << name;
+  }
+}
+
+}  // namespace
+}  // namespace tessera::target
