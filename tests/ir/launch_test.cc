@@ -84,6 +84,28 @@ std::string error_of(const std::string& body, const std::string& block = "tx in 
   return verified.ok() ? "" : verified.error().message;
 }
 
+TEST(Launch, WarpsMayHaveOtherSizes) {
+  const std::string wide = "tx in 64", exchange = "B[tx] = shuffle_xor(A[tx], 32)";
+  EXPECT_EQ(error_of(exchange, wide),
+            "k: exchange beyond a warp of 32 threads: shuffle_xor(A[tx], 32)");
+  std::string text =
+      "device p(A: f32[64]) -> (B: f32[64]) {\n"
+      "  launch k(A) -> (B) {\n"
+      "    grid bx in 1, by in 1, bz in 1\n"
+      "    block tx in 64, ty in 1, tz in 1, warp in 64\n"
+      "    B[tx] = shuffle_xor(A[tx], 32)\n"
+      "  }\n"
+      "}\n";
+  const DeviceProgram program = parse_device_program(text).value();
+  EXPECT_EQ(program.launches[0].warp, 64);
+  EXPECT_TRUE(verify(program).ok());
+  EXPECT_EQ(to_text(program), text);
+  DeviceProgram narrow = program;
+  narrow.launches[0].warp = kUsualWarp;
+  EXPECT_FALSE(equal(program, narrow));
+  EXPECT_FALSE(verify(narrow).ok());
+}
+
 TEST(Launch, BarriersMustBeUniform) {
   const std::string divergent = "k: barrier where threads diverge";
   EXPECT_EQ(error_of("barrier"), "");
@@ -101,7 +123,9 @@ TEST(Launch, OnlyWhatThreadsMayDo) {
   EXPECT_EQ(error_of("A[0] = 1.0"), "k: store to an input: A[0] = 1.0");
   EXPECT_EQ(error_of("B[0] = 1.0", "tx in 0"), "line 2, column 65: integer out of range");
   EXPECT_EQ(error_of("B[0] = shuffle_xor(A[0], 32)"),
-            "line 3, column 8: shuffle_xor: mask is not a constant in 1..31");
+            "k: exchange beyond a warp of 32 threads: shuffle_xor(A[0], 32)");
+  EXPECT_EQ(error_of("B[0] = shuffle_xor(A[0], tx)"),
+            "line 3, column 8: shuffle_xor: mask is not a positive constant");
   EXPECT_EQ(error_of("eval async_copy(S[0], 1.0)"),
             "line 3, column 6: async_copy: async_copy needs two loads");
   EXPECT_EQ(error_of("eval async_wait(tx)"),
@@ -111,7 +135,9 @@ TEST(Launch, OnlyWhatThreadsMayDo) {
   EXPECT_EQ(error_of("eval products_wait(0)"),
             "line 3, column 6: products_wait: wrong number of arguments");
   EXPECT_EQ(error_of("eval async_wait(0, 33)"),
-            "line 3, column 6: async_wait: number of threads is not a constant of whole warps");
+            "k: wait of threads that are not whole warps of 32: async_wait(0, 33)");
+  EXPECT_EQ(error_of("eval async_wait(0, tx)"),
+            "line 3, column 6: async_wait: number of threads is not a positive constant");
   EXPECT_EQ(error_of("if (tx < 2) { eval async_wait(0, 32) }"),
             "k: threads wait for each other where they diverge");
   EXPECT_EQ(error_of("eval matrix_rows(A[0])"),

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/machine/target/machine_table.h"
 #include "tessera/machine/target/target.h"
 
 namespace tessera::target {
@@ -25,6 +26,15 @@ TEST(Kinds, TextsOfTargetsNameTheKindByItsTriple) {
     EXPECT_EQ(read.kind, t.kind) << name;
     EXPECT_EQ(read.arch, t.arch) << name;
   }
+}
+
+TEST(Kinds, AMadeUpMachineMayHaveOtherWarps) {
+  GpuMachine wide = gpu_machines().back();
+  EXPECT_EQ(make_target(wide).gpu.warp, make_target(wide).row().warp);
+  wide.generation.warp = 64;
+  const Target t = make_target(wide);
+  EXPECT_EQ(t.gpu.warp, 64);
+  EXPECT_EQ(target_from_text(to_text(t)).value().gpu.warp, 64);
 }
 
 }  // namespace

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "tessera/lang/ir/group_tile.h"
-#include "tessera/lang/ir/launch.h"
 
 namespace tessera::interp {
 namespace {
@@ -23,9 +22,9 @@ void join(std::int64_t* member, std::int64_t who, bool fresh) {
 
 std::size_t idx(int i) { return static_cast<std::size_t>(i); }
 
-// The first thread of the warp, and the number in it.
+// The first of the threads that hold fragments of one product, and the number among them.
 std::size_t warp_of(const Frame& frame) {
-  constexpr auto kWidth = static_cast<std::size_t>(ir::kWarpThreads);
+  constexpr auto kWidth = static_cast<std::size_t>(ir::kFragmentThreads);
   return frame.thread / kWidth * kWidth;
 }
 int in_warp(const Frame& frame) { return static_cast<int>(frame.thread - warp_of(frame)); }

@@ -55,7 +55,7 @@ class Equality {
 
   bool operator()(const Launch& a, const Launch& b) {
     if (a.name != b.name || a.num_outputs != b.num_outputs || a.grid != b.grid ||
-        a.block != b.block || a.params.size() != b.params.size()) {
+        a.block != b.block || a.warp != b.warp || a.params.size() != b.params.size()) {
       return false;
     }
     for (std::size_t i = 0; i < a.params.size(); ++i) {

@@ -259,8 +259,8 @@ enum class Intrinsic : std::uint8_t {
   kMma2x4,    // acc f32x4 (2x2 row-major) + a(2x4 bf16) * b(2x4)^T
   // Of threads: only in launches. Those of asynchronous copies stand alone in an Evaluate and give
   // i64 0; all threads of a warp evaluate kMatrixRows, kMatrixColumns and kMma together.
-  kShuffleXor,  // 2 args: scalar value, constant mask in 1..31: the value that the thread of the
-                // same warp computed whose number differs from ours by the mask
+  kShuffleXor,  // 2 args: scalar value, constant mask within a warp: the value that the thread of
+                // the same warp computed whose number differs from ours by the mask
   kAsyncCopy,  // 2 args: a Load of shared memory = the place, a Load of device memory = the source;
                // starts the copy
   kAsyncCommit,  // no args: the copies that this thread started since the last commit are a group

@@ -7,8 +7,9 @@
 
 namespace tessera::ir {
 
-inline constexpr std::int64_t kGroupThreads = 128;  // four warps
-inline constexpr std::int64_t kGroupRows = 64;      // of the sums
+inline constexpr std::int64_t kFragmentThreads = 32;  // that evaluate Intrinsic::kMma together
+inline constexpr std::int64_t kGroupThreads = 4 * kFragmentThreads;
+inline constexpr std::int64_t kGroupRows = 64;  // of the sums
 inline constexpr std::int64_t kMostGroupColumns = 256;
 // A tile is made of rows of 128 bytes; elements have two. With the elements of a sum side by side
 // (kMatrixRows), row r begins at r * kTileRow. With the rows or columns of the sums side by side

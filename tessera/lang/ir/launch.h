@@ -12,8 +12,9 @@
 namespace tessera::ir {
 
 // Threads of a warp run together and exchange registers (Intrinsic::kShuffleXor). The number of a
-// thread in its block is (z * block[1] + y) * block[0] + x; a warp is 32 consecutive ones.
-inline constexpr std::int64_t kWarpThreads = 32;
+// thread in its block is (z * block[1] + y) * block[0] + x; a warp is Launch::warp consecutive
+// ones.
+inline constexpr std::int64_t kUsualWarp = 32;  // where nothing else is said
 
 // The body runs once for every thread of every block. It holds serial and unrolled loops, branches,
 // stack allocations (one per thread: registers), accesses, barriers and the intrinsics of threads.
@@ -26,6 +27,7 @@ struct Launch {
   std::array<Expr, 3> thread_vars;  // x, y, z
   std::array<std::int64_t, 3> grid{1, 1, 1};   // blocks
   std::array<std::int64_t, 3> block{1, 1, 1};  // threads of a block
+  std::int64_t warp = kUsualWarp;              // threads of a warp
   Stmt body;
 
   std::int64_t blocks() const { return grid[0] * grid[1] * grid[2]; }

@@ -82,6 +82,11 @@ class Parser : private TokenCursor {
     const std::size_t outer_buffers = buffers_.size();
     TESSERA_DO(extents("grid", &l.block_vars, &l.grid));
     TESSERA_DO(extents("block", &l.thread_vars, &l.block));
+    if (accept(",")) {
+      TESSERA_DO(expect("warp"));
+      TESSERA_DO(expect("in"));
+      TESSERA_TRY(l.warp, integer(1, kMaxExtent));
+    }
     while (accept("shared")) {
       TESSERA_TRY(Buffer b, declaration(Scope::kShared));
       l.shared.push_back(std::move(b));

@@ -125,7 +125,6 @@ class Printer {
       append("{} {} in {}", d > 0 ? "," : "", names_.bind(vars[d].get(), vars[d].as<Var>()->name),
              extent[d]);
     }
-    append("\n");
   }
 
   void launch(const Launch& l) {
@@ -139,7 +138,10 @@ class Printer {
     append(" {{\n");
     ++indent_;
     extents("grid", l.block_vars, l.grid);
+    append("\n");
     extents("block", l.thread_vars, l.block);
+    if (l.warp != kUsualWarp) append(", warp in {}", l.warp);
+    append("\n");
     for (const Buffer& b : l.shared) declaration("shared", b);
     stmt(l.body);
     --indent_;

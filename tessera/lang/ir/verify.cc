@@ -55,6 +55,7 @@ class Verifier final : public Visitor {
 
   Result<void> run(const Launch& l) {
     launch_ = true;
+    warp_ = l.warp;
     params(l);
     for (const Buffer& b : l.shared) declare(b, Scope::kShared, "shared buffer");
     for (std::size_t d = 0; d < 3 && !error_; ++d) {
@@ -239,6 +240,11 @@ class Verifier final : public Visitor {
     for (const Expr& arg : n.args) expr(arg, n);
     guards_ -= prefetch;
     if (error_) return;
+    if (warp_ > 0 && n.fn == Intrinsic::kShuffleXor && as_const_int(n.args[1]) >= warp_)
+      return fail(fmt::format("exchange beyond a warp of {} threads", warp_), n);
+    if (warp_ > 0 && n.fn == Intrinsic::kAsyncWait && n.args.size() > 1 &&
+        as_const_int(n.args[1]).value_or(0) % warp_ != 0)
+      return fail(fmt::format("wait of threads that are not whole warps of {}", warp_), n);
     if (n.fn == Intrinsic::kAsyncCopy && !is_shared_copy(n))
       return fail("asynchronous copy is not from device to shared memory", n);
     if (n.fn != Intrinsic::kBitcast) return check_type(call_typing(n.fn, n.args), n);
@@ -357,6 +363,7 @@ class Verifier final : public Visitor {
 
   std::optional<std::string> error_;
   bool launch_ = false;
+  std::int64_t warp_ = 0;              // of the launch; 0: not known yet
   std::vector<Expr> thread_vars_;      // of the launch, or of thread loops around
   int divergent_ = 0;                  // branches and loops around that may differ between threads
   std::vector<const ExprNode*> vars_;  // bound on the path to here

@@ -173,6 +173,7 @@ Target make_target(const GpuMachine& machine) {
   t.l1_bytes = generation.l1_bytes;
   t.l2_bytes = machine.l2_bytes;
   t.line_bytes = 128;
+  t.gpu.warp = generation.warp > 0 ? generation.warp : t.row().warp;
   t.gpu.block_threads = machine.block_threads;
   t.gpu.core_threads = generation.core_threads;
   t.gpu.core_blocks = generation.core_blocks;

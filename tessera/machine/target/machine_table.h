@@ -19,13 +19,14 @@ struct Machine {
   int line_bytes;
 };
 
-// What all GPUs of one compute capability have in common.
+// What all GPUs of one generation have in common.
 struct GpuGeneration {
   int capability;
   std::string_view cpu, features;  // LLVM names; the oldest PTX version that knows the cpu
   int core_threads, core_blocks;
   std::int64_t block_shared_bytes, core_shared_bytes, l1_bytes;
   int core_lanes;
+  int warp = 0;  // 0: that of the kind
 };
 
 struct GpuMachine {

@@ -86,8 +86,10 @@ struct Storage {
 
 class NestBuilder {
  public:
-  NestBuilder(const State& state, Domains domains, Machine machine)
-      : state_(state), domains_(std::move(domains)), machine_(machine) {}
+  NestBuilder(const State& state, Domains domains, std::int64_t warp)
+      : state_(state), domains_(std::move(domains)) {
+    attrs_.warp = warp;
+  }
 
   Result<LoopNest> run() {
     LoopNest nest;
@@ -130,7 +132,7 @@ class NestBuilder {
     std::vector<ir::Buffer> temporaries;
     for (const Stage* s : stages) make_storage(*s, &temporaries);
     for (const Stage* s : stages) {
-      const bool launch = machine_ == Machine::kGpu && s->attach.kind == Attach::Kind::kRoot;
+      const bool launch = attrs_.warp > 0 && s->attach.kind == Attach::Kind::kRoot;
       body.push_back(launch ? emit_launch(*s) : emit_stage(*s));
     }
     if (rest) body.push_back(rest());
@@ -162,11 +164,11 @@ class NestBuilder {
       std::int64_t bytes = size_bytes(b->dtype);
       for (const std::int64_t e : shape) bytes *= e;
       // The threads of a warp hold it together.
-      if (inside_instruction(stage, stage.leaves.size())) bytes /= ir::kWarpThreads;
+      if (inside_instruction(stage, stage.leaves.size())) bytes /= attrs_.warp;
       const bool shared = stage.scope == "shared";
       const bool stack = bytes <= kMaxStackBytes && stage.attach.kind == Attach::Kind::kAt;
-      if (machine_ == Machine::kGpu && stage.attach.kind == Attach::Kind::kAt && !shared &&
-          !stack && !error_) {
+      if (attrs_.warp > 0 && stage.attach.kind == Attach::Kind::kAt && !shared && !stack &&
+          !error_) {
         error_ = make_error(ErrorCode::kIllegalSchedule,
                             "stage {} needs {} bytes in every thread, more than {}", stage.name(),
                             bytes, kMaxStackBytes);
@@ -274,7 +276,7 @@ class NestBuilder {
 
   // Loops inside one that becomes an instruction of a warp belong to it.
   bool inside_instruction(const Stage& stage, std::size_t p) const {
-    return machine_ == Machine::kGpu &&
+    return attrs_.warp > 0 &&
            std::any_of(
                stage.leaves.begin(), stage.leaves.begin() + static_cast<std::ptrdiff_t>(p),
                [&](int id) { return stage.iters[idx(id)].annotation == Annotation::kTensorize; });
@@ -471,6 +473,7 @@ class NestBuilder {
   ir::Stmt reduce_threads(const Emit& e, int p) {
     const int id = e.stage.leaves[idx(e.cross)];
     ThreadReduction r{.shape = shape_,
+                      .warp = attrs_.warp,
                       .dim = thread_dim(e.stage.iters[idx(id)].annotation),
                       .extent = e.domain.iter_extents[idx(id)],
                       .reducer = e.stage.op.reducer,
@@ -526,7 +529,6 @@ class NestBuilder {
 
   const State& state_;
   Domains domains_;
-  Machine machine_;
   std::map<ir::Buffer, Storage> storage_;
   LoopAttrs attrs_;
   std::optional<Error> error_;
@@ -559,12 +561,12 @@ Result<void> check_parallel_nesting(const State& state) {
 
 }  // namespace
 
-Result<LoopNest> build_loop_nest(const State& state, Machine machine) {
+Result<LoopNest> build_loop_nest(const State& state, std::int64_t warp) {
   TESSERA_DO(check_parallel_nesting(state));
-  if (machine == Machine::kGpu) TESSERA_DO(check_threads(state));
+  if (warp > 0) TESSERA_DO(check_threads(state));
   TESSERA_TRY(Domains domains, infer_domains(state));
-  if (machine == Machine::kGpu) free_edges(state, &domains);
-  return NestBuilder(state, std::move(domains), machine).run();
+  if (warp > 0) free_edges(state, &domains);
+  return NestBuilder(state, std::move(domains), warp).run();
 }
 
 }  // namespace tessera::lower

@@ -26,11 +26,9 @@ struct LoopAttrs {
   std::map<const ir::ExprNode*, schedule::Pipeline>
       pipeline;  // of what the loop copies to shared memory
   std::map<const ir::ExprNode*, std::string>
-      launches;  // stage that runs as a launch, by its outermost loop
+      launches;           // stage that runs as a launch, by its outermost loop
+  std::int64_t warp = 0;  // threads of a warp of the GPU that runs the launches; 0: a CPU
 };
-
-// Who runs the loops: the threads of a CPU's pool, or blocks of threads of a GPU.
-enum class Machine { kCpu, kGpu };
 
 struct LoopNest {
   ir::Func func;
@@ -42,6 +40,6 @@ struct LoopNest {
 // buffers, all loop kinds. kIllegalSchedule when a consumer of an attached stage runs outside the
 // loop it is attached to. On a GPU every stage at the root becomes a launch (bind_threads), and
 // kIllegalSchedule also says what is wrong with the bindings (check_threads).
-Result<LoopNest> build_loop_nest(const schedule::State& state, Machine machine = Machine::kCpu);
+Result<LoopNest> build_loop_nest(const schedule::State& state, std::int64_t warp = 0);
 
 }  // namespace tessera::lower

@@ -28,10 +28,9 @@ constexpr int kAccessBytes = 16;
 
 ir::Stmt simplify(const ir::Stmt& s) { return arith::simplify(s); }
 
-}  // namespace
-
-Result<Lowered> lower_device(const schedule::State& state, const PassOptions& options) {
-  TESSERA_TRY(LoopNest nest, build_loop_nest(schedule::inline_stages(state), Machine::kGpu));
+Result<Lowered> lower_for(const schedule::State& state, std::int64_t warp,
+                          const PassOptions& options) {
+  TESSERA_TRY(LoopNest nest, build_loop_nest(schedule::inline_stages(state), warp));
   const LoopAttrs& attrs = nest.attrs;
   PassRunner pass(nest.func, options);
   pass.run("build_loop_nest", [](const ir::Stmt& s) { return s; });
@@ -74,9 +73,16 @@ Result<Lowered> lower_device(const schedule::State& state, const PassOptions& op
   return out;
 }
 
+}  // namespace
+
+Result<Lowered> lower_device(const schedule::State& state, const PassOptions& options) {
+  return lower_for(state, ir::kUsualWarp, options);
+}
+
 Result<Lowered> lower_device(const schedule::State& state, const target::Target& target,
                              const PassOptions& options) {
-  TESSERA_TRY(Lowered out, lower_device(state, options));
+  const std::int64_t warp = target.gpu.warp > 0 ? target.gpu.warp : ir::kUsualWarp;
+  TESSERA_TRY(Lowered out, lower_for(state, warp, options));
   TESSERA_DO(check_limits(out.program, launch_limits(target)));
   return out;
 }

@@ -128,7 +128,7 @@ class PipelineLoops final : public ir::Mutator {
   ir::Stmt rewrite(const ir::Stmt& s, const ir::For& loop) override {
     if (loop.loop_kind >= ir::LoopKind::kThreadX && loop.loop_kind <= ir::LoopKind::kThreadZ) {
       if (threads_.empty()) shared_ = false;
-      threads_.push_back({loop.var, ir::as_const_int(loop.extent).value_or(0)});
+      threads_.push_back({loop.var, ir::as_const_int(loop.extent).value_or(0), attrs_.warp});
       const ir::Stmt out = Mutator::rewrite(s, loop);
       threads_.pop_back();
       return out;

@@ -80,9 +80,9 @@ std::int64_t private_group(const std::vector<ir::Stmt>& copies, const std::vecto
   Accesses accesses(places);
   for (const ir::Stmt& s : copies) accesses.add(s);
   for (const ir::Stmt& s : uses) accesses.add(s);
-  for (std::int64_t group = ir::kWarpThreads; group < threads.count; group += ir::kWarpThreads) {
+  for (std::int64_t group = threads.warp; group < threads.count; group += threads.warp) {
     if (threads.count % group != 0) continue;
-    if (group > ir::kWarpThreads && threads.count / group > kMostGroups) continue;
+    if (group > threads.warp && threads.count / group > kMostGroups) continue;
     if (accesses.apart(threads, group)) return group;
   }
   return 0;

@@ -11,7 +11,7 @@ namespace tessera::lower {
 // The threads of a block, of one dimension.
 struct BlockThreads {
   ir::Expr var;
-  std::int64_t count = 1;
+  std::int64_t count = 1, warp = 1;
 };
 
 // How many threads the smallest groups have (whole warps, so many one after the other) that write

@@ -19,8 +19,8 @@ class Exchange {
     const std::int64_t width = reduction_.shape.block[0];
     std::int64_t warp = 1;
     if (reduction_.dim == 0 && reduction_.extent == width) {
-      if (width % ir::kWarpThreads == 0) warp = ir::kWarpThreads;
-      if (is_power_of_two(width) && width < ir::kWarpThreads) warp = width;
+      if (width % reduction_.warp == 0) warp = reduction_.warp;
+      if (is_power_of_two(width) && width < reduction_.warp) warp = width;
     }
     if (warp > 1) out_.steps.push_back(shuffle(warp));
     if (reduction_.extent > warp) through_memory(warp);

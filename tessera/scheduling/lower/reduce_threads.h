@@ -12,6 +12,7 @@ namespace tessera::lower {
 
 struct ThreadReduction {
   const LaunchShape& shape;
+  std::int64_t warp;
   int dim;              // of the threads that hold the parts
   std::int64_t extent;  // how many do; the others of that dimension hold the neutral element
   te::Reducer reducer;

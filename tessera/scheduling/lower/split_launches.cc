@@ -51,6 +51,7 @@ class Splitter {
     TESSERA_CHECK(name != attrs_.launches.end(), "loop {} is not a launch",
                   outermost.var.as<ir::Var>()->name);
     l.name = name->second;
+    l.warp = attrs_.warp;
     ir::Stmt s(&outermost);
     for (;;) {
       if (const auto* alloc = s.as<ir::Allocate>();

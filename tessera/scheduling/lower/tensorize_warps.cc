@@ -11,7 +11,6 @@
 #include "tessera/lang/arith/simplify.h"
 #include "tessera/lang/ir/build.h"
 #include "tessera/lang/ir/group_tile.h"
-#include "tessera/lang/ir/launch.h"
 #include "tessera/lang/ir/visitor.h"
 #include "tessera/scheduling/lower/warp_instruction.h"
 
@@ -189,7 +188,7 @@ class TensorizeWarps final : public ir::Mutator {
     const ir::Expr column = ir::floor_mod(indices[t.column], ir::int_imm(8));
     const ir::Expr warp =
         ir::floor_div(ir::floor_mod(indices[t.row], ir::int_imm(t.rows)), ir::int_imm(kWarpRows));
-    return warp * ir::kWarpThreads + row * 4 + ir::floor_div(column, ir::int_imm(2));
+    return warp * ir::kFragmentThreads + row * 4 + ir::floor_div(column, ir::int_imm(2));
   }
 
   // Whether each thread is the holder itself, by algebra or one after the other.

@@ -5,6 +5,7 @@
 
 #include "tessera/lang/arith/simplify.h"
 #include "tessera/lang/ir/build.h"
+#include "tessera/lang/ir/group_tile.h"
 #include "tessera/lang/ir/visitor.h"
 
 namespace tessera::lower {
@@ -30,7 +31,8 @@ class WidenStores final : public ir::Mutator {
     const auto extent = ir::as_const_int(loop.extent);
     ranges_[loop.var.get()] = extent ? arith::Interval::of_extent(*extent) : arith::Interval{};
     if (loop.loop_kind != ir::LoopKind::kThreadX) return Mutator::rewrite(s, loop);
-    thread_ = multiplies(loop.body) && extent && *extent % 32 == 0 ? loop.var : ir::Expr();
+    thread_ = multiplies(loop.body) && extent && *extent % ir::kFragmentThreads == 0 ? loop.var
+                                                                                     : ir::Expr();
     threads_ = extent.value_or(0);
     return thread_ ? Mutator::rewrite(s, loop) : s;
   }

@@ -280,7 +280,7 @@ void Emitter::emit_barrier() {
 
 // Groups of more than a warp have barriers of their own: 0 is that of the block.
 void Emitter::emit_group_barrier(std::int64_t threads) {
-  if (threads == ir::kWarpThreads) return emit_convergent("bar.warp.sync 0xffffffff;");
+  if (threads == launch_->warp) return emit_convergent("bar.warp.sync 0xffffffff;");
   emit_convergent(
       fmt::format("{{\n.reg .b32 %group;\nmov.u32 %group, %tid.x;\ndiv.u32 %group, %group, {};\n"
                   "add.u32 %group, %group, 1;\nbar.sync %group, {};\n}}",

@@ -15,7 +15,7 @@
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kWarp = 32;
+constexpr std::int64_t kBanks = 32;
 constexpr std::int64_t kSide = 16;  // of a tile of sums on tensor cores
 constexpr std::int64_t kCopyBytes = 16;
 // Threads side by side along keys, keys of a thread, elements of a head or keys between copies.
@@ -215,7 +215,7 @@ class GpuAttention {
 
   bool fits() const {
     return (!tensor_ || queries() >= kSide) && shared_bytes(least_rows()) <= shared_limit() &&
-           warps_ * kWarp <= context_.target.gpu.block_threads;
+           warps_ * warp() <= context_.target.gpu.block_threads;
   }
 
   void run() {
@@ -261,6 +261,7 @@ class GpuAttention {
     });
   }
 
+  std::int64_t warp() const { return context_.target.gpu.warp; }
   std::int64_t shared_limit() const { return limits::gpu_shared_bytes(context_.target); }
   std::int64_t least_rows() const { return tensor_ ? kSide : kSide / 2; }
   // Tensor cores read whole steps: weights past the last key must be zeros, which copies have.
@@ -314,7 +315,7 @@ class GpuAttention {
   // Threads of a tile in warps: bound to y and x, the innermost loop of which is returned.
   std::string bind(const std::string& stage, const Loops& loops) {
     Writer& w = context_.writer;
-    const Loops parts = w.split(stage, w.fuse(stage, loops), {kWarp}, schedule::Tail::kGuard);
+    const Loops parts = w.split(stage, w.fuse(stage, loops), {warp()}, schedule::Tail::kGuard);
     w.annotate(stage, parts[0], schedule::Annotation::kThreadY);
     w.annotate(stage, parts[1], schedule::Annotation::kThreadX);
     return parts[1];
@@ -374,7 +375,7 @@ class GpuAttention {
 
   Tile scores_tile() const {
     if (tensor_) return {.row_threads = 1, .rows = 1, .chunks = tiles_of_warp()};
-    const std::int64_t row_threads = warps_ * kWarp / kKeyThreads;
+    const std::int64_t row_threads = warps_ * warp() / kKeyThreads;
     Tile t{.row_threads = row_threads,
            .rows = parts_of(rows_, row_threads),
            .chunks = keys_of_thread(),
@@ -389,7 +390,7 @@ class GpuAttention {
     t.column_threads = kKeyThreads;
     while (t.column_threads > 1 && t.column_threads * t.lanes / 2 >= head()) t.column_threads /= 2;
     t.chunks = parts_of(head(), t.column_threads * t.lanes);
-    t.row_threads = warps_ * kWarp / t.column_threads;
+    t.row_threads = warps_ * warp() / t.column_threads;
     t.rows = parts_of(rows_, t.row_threads);
     t.row_threads = parts_of(rows_, t.rows);
     return t;
@@ -433,7 +434,7 @@ class GpuAttention {
     if (tensor_ && size_bytes(type) == 2) {
       context_.writer.storage_align(stage, dim, 2 * most, most);
     } else {
-      context_.writer.storage_align(stage, dim, kWarp, most);
+      context_.writer.storage_align(stage, dim, kBanks, most);
     }
   }
 
@@ -445,13 +446,13 @@ class GpuAttention {
     const Loops row =
         w.split(weights_, s.axis_name(attention_.row), {warps_}, schedule::Tail::kGuard);
     const Loops key =
-        w.split(weights_, s.axis_name(attention_.key), {kWarp}, schedule::Tail::kGuard);
+        w.split(weights_, s.axis_name(attention_.key), {warp()}, schedule::Tail::kGuard);
     Loops order = others(s, attention_.row, attention_.key);
     append(&order, {row[0], row[1], key[0], key[1]});
     w.reorder(weights_, order);
     w.annotate(weights_, row[1], schedule::Annotation::kThreadY);
     w.annotate(weights_, key[1], schedule::Annotation::kThreadX);
-    const bool few = keys() <= limits::kGpuRowRounds * kWarp;
+    const bool few = keys() <= limits::kGpuRowRounds * warp();
     if (few) w.unroll(weights_, key[0]);
     if (few && few_ && tensor_ && rows_ <= kUnrolledRows * warps_) w.unroll(weights_, row[0]);
     align(weights_, s.rank(), s.dtype());
@@ -459,7 +460,7 @@ class GpuAttention {
       const Stage& r = context_.stage(m);
       const std::string& name = r.op.name;
       w.compute_at(name, weights_, row[1]);
-      const Loops parts = w.split(name, r.axis_name(r.rank()), {kWarp}, schedule::Tail::kGuard);
+      const Loops parts = w.split(name, r.axis_name(r.rank()), {warp()}, schedule::Tail::kGuard);
       w.annotate(name, parts[1], schedule::Annotation::kThreadX);
       if (few) w.unroll(name, parts[0]);
     }
@@ -526,7 +527,7 @@ class GpuAttention {
     Writer& w = context_.writer;
     w.compute_at(stage, inner, step);
     align(stage, dims.size(), type);
-    std::vector<std::int64_t> lengths = {warps_, kWarp};
+    std::vector<std::int64_t> lengths = {warps_, warp()};
     if (lanes > 1) lengths.push_back(lanes);
     const Loops parts =
         w.split(stage, w.fuse(stage, dims), std::move(lengths), schedule::Tail::kGuard);
