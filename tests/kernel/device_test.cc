@@ -12,6 +12,7 @@
 #include "tessera/lang/interp/interp.h"
 #include "tessera/lang/te/op_spec.h"
 #include "tessera/machine/runtime/device/devices.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/lower/lower_device.h"
 #include "tests/testing/testing.h"
 
@@ -86,10 +87,8 @@ TEST_P(OnDevice, Matmul) {
 
 TEST_P(OnDevice, TensorCores) {
   const std::string schedule = schedule_file("gpu-mma.txt");
-  const auto shapes = target::tensor_shapes(device_->target());
-  const bool has = std::any_of(shapes.begin(), shapes.end(), [](const target::TensorShape& s) {
-    return s.dtype == DType::kBF16 && s.k == 16;
-  });
+  const bool has =
+      target::find_matrix(device_->target(), "mma16x16x16", DType::kBF16, DType::kBF16);
   if (!has) GTEST_SKIP() << "the device has no tensor cores for products of 16 x 8 x 16";
   for (const char* type : {"f16", "bf16"}) {
     expect_computes(fmt::format("matmul:M=128,N=192,K=96,dtype={}", type), schedule);

@@ -151,24 +151,6 @@ TEST(MachineTable, TakesTheNewestGenerationThatIsNotNewer) {
   EXPECT_EQ(gpu_generation(60).capability, 70);
 }
 
-TEST(TensorShapes, GrowWithTheGeneration) {
-  const auto largest = [](const char* name, DType dtype) {
-    int best = 0;
-    for (const TensorShape& s : tensor_shapes(find_target(name).value())) {
-      if (s.dtype == dtype) best = s.m * s.n * s.k;
-    }
-    return best;
-  };
-  EXPECT_EQ(largest("v100", DType::kF16), 8 * 8 * 4);
-  EXPECT_EQ(largest("v100", DType::kBF16), 0);
-  EXPECT_EQ(largest("t4", DType::kF16), 16 * 8 * 8);
-  EXPECT_EQ(largest("a100", DType::kF16), 16 * 8 * 16);
-  EXPECT_EQ(largest("rtx4090", DType::kF32), 16 * 8 * 8);
-  EXPECT_EQ(largest("h200", DType::kF16), 64 * 256 * 16);
-  EXPECT_TRUE(tensor_shapes(host()).empty());
-  EXPECT_TRUE(tensor_shapes(find_target("opencl-1.2").value()).empty());
-}
-
 TEST(CodeTarget, ThreadsAreApartFromCores) {
   Target machine = host();
   machine.cores = 8;

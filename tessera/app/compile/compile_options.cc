@@ -4,6 +4,7 @@
 #include <map>
 
 #include "tessera/frontend/plan/rules.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/support/byte_stream.h"
 
 namespace tessera::app {
@@ -20,15 +21,12 @@ graph::PassOptions passes_for(const CompileOptions& options) {
 
 std::int64_t integer_products_for(const CompileOptions& options) {
   if (options.integer_products) return *options.integer_products;
-  const target::Target& target = options.target;
-  constexpr int kWarpRows = 16;
-  const auto shapes = target::tensor_shapes(target);
-  const bool warps = std::any_of(shapes.begin(), shapes.end(), [](const target::TensorShape& s) {
-    return s.dtype == DType::kI8 && s.m == kWarpRows;
-  });
-  // One instruction of a processor adds four products; images are unsigned and weights signed.
-  const bool dots = target.arch == target::Arch::kAArch64 ? target.has_i8_mma : target.has_i8_dot;
-  return warps ? 1 : dots ? 4 : 0;
+  // Images are unsigned and weights signed.
+  const auto has = [&](target::Operands operands) {
+    return target::find_matrix(options.target, operands, DType::kU8, DType::kI8) != nullptr;
+  };
+  // One instruction of a processor adds four products.
+  return has(target::Operands::kFragments) ? 1 : has(target::Operands::kLanes) ? 4 : 0;
 }
 
 exec::ModelOptions build_options(const CompileOptions& options) {

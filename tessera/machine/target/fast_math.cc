@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "tessera/machine/target/matrix_instructions.h"
+
 namespace tessera::target {
 namespace {
 
@@ -38,10 +40,7 @@ Result<FastMath> fast_math_from_text(std::string_view text) {
 Result<Target> allow_fast_math(Target target, std::string_view what) {
   if (what.empty()) return target;
   TESSERA_TRY(const Way* way, find_way(what));
-  const std::vector<TensorShape> shapes = tensor_shapes(target);
-  const bool has = std::any_of(shapes.begin(), shapes.end(),
-                               [&](const TensorShape& s) { return s.dtype == way->type; });
-  if (!has) {
+  if (!find_matrix(target, Operands::kFragments, way->type, way->type)) {
     return make_error(ErrorCode::kUnsupported, "fast math {}: {} has no tensor cores for {}", what,
                       target.name, to_text(way->type));
   }

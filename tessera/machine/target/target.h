@@ -87,15 +87,6 @@ Result<Target> target_from_text(std::string_view line);
 // Wide vectors compute faster; memory is as slow for them as for others.
 double flops_per_byte(const Target& t);
 
-// One multiply-add of small matrices that a warp (or, with m = 64, a group of four) does at once:
-// an m x k operand of the type times k x n. f32 operands are rounded to tf32.
-struct TensorShape {
-  DType dtype;
-  int m, n, k;
-};
-// What the tensor cores of a GPU offer, largest last; none elsewhere.
-std::vector<TensorShape> tensor_shapes(const Target& t);
-
 inline std::string to_text(Kind kind) { return std::string(row_of(kind).name); }
 
 }  // namespace tessera::target

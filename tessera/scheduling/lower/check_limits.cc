@@ -5,6 +5,7 @@
 #include "tessera/lang/ir/group_tile.h"
 #include "tessera/lang/ir/shared_places.h"
 #include "tessera/lang/ir/visitor.h"
+#include "tessera/machine/target/matrix_instructions.h"
 
 namespace tessera::lower {
 namespace {
@@ -40,19 +41,13 @@ Result<void> check_products(const ir::Launch& l, const LaunchLimits& limits) {
     const auto* call = e.as<ir::Call>();
     if (!call || call->fn != ir::Intrinsic::kMma || !result.ok()) return;
     const DType t = call->args[1].dtype();
-    const int depth = 32 / size_bytes(t);
     const bool group = ir::is_group_product(e);
-    const auto& cores = limits.tensor_cores;
-    const bool has = std::any_of(cores.begin(), cores.end(), [&](const target::TensorShape& s) {
-      const bool bytes = size_bytes(t) == 1 && s.dtype == DType::kI8;
-      const bool shape = group ? s.m == ir::kGroupRows : s.m == 16 && s.n == 8;
-      return (s.dtype == t || bytes) && shape && s.k == depth;
-    });
-    if (has) return;
+    const auto operands = group ? target::Operands::kTiles : target::Operands::kFragments;
+    if (target::find_matrix(limits.device, operands, t, call->args[2].dtype())) return;
     result = make_error(ErrorCode::kIllegalSchedule,
                         "launch {} needs tensor cores for products of {} x {} in {}; the "
                         "device has none",
-                        l.name, group ? "64 x 256" : "16 x 8", depth, to_text(t));
+                        l.name, group ? "64 x 256" : "16 x 8", 32 / size_bytes(t), to_text(t));
   });
   return result;
 }
@@ -68,7 +63,7 @@ LaunchLimits launch_limits(const target::Target& target) {
   }
   if (gpu.block_shared_bytes > 0) limits.shared_bytes = gpu.block_shared_bytes;
   if (gpu.core_registers > 0) limits.registers = gpu.core_registers;
-  limits.tensor_cores = target::tensor_shapes(target);
+  limits.device = target;
   if (target.row().launches) {
     limits.thread_registers = target.vector_registers;
     limits.grid = target.row().grid;

@@ -19,7 +19,7 @@ struct LaunchLimits {
   std::int64_t shared_bytes = 48 * 1024;
   std::int64_t registers = 65536;  // 4 bytes each
   std::int64_t thread_registers = 255;
-  std::vector<target::TensorShape> tensor_cores;  // what they multiply; empty: there are none
+  target::Target device;  // whose tensor cores compute products; without any by default
 };
 
 // What a GPU says of itself; the defaults where it says nothing.

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/lang/ir/launch.h"
-#include "tessera/scheduling/lower/warp_instruction.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/schedule/nest.h"
 
 namespace tessera::lower {
@@ -63,7 +63,7 @@ Result<void> check_loops(const Stage& stage) {
     if (a == Annotation::kParallel)
       return illegal("loop {} of {} is parallel: on a GPU, bind it to blocks or threads", it.name,
                      stage.name());
-    if (a == Annotation::kTensorize && !find_warp_instruction(it.intrinsic))
+    if (a == Annotation::kTensorize && !target::find_warp_matrix(it.intrinsic))
       return illegal("loop {} of {}: {} is not an instruction of GPUs", it.name, stage.name(),
                      it.intrinsic);
     if (a == Annotation::kTensorize && !attached)
@@ -184,8 +184,8 @@ LaunchShape launch_shape(const State& state, const Domains& domains, const Stage
         shape.block[idx(t)] = std::max(shape.block[idx(t)], extent);
       if (const int b = block_dim(a); b >= 0) shape.grid[idx(b)] = extent;
       // Also those threads of a warp that have no element of their own.
-      if (const auto* product = find_warp_instruction(stage.iters[idx(id)].intrinsic))
-        shape.block[0] = std::max(shape.block[0], product->threads);
+      if (const auto* product = target::find_warp_matrix(stage.iters[idx(id)].intrinsic))
+        shape.block[0] = std::max<std::int64_t>(shape.block[0], product->threads);
     }
   }
   return shape;

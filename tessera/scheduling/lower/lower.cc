@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "tessera/lang/arith/simplify.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/lower/build_loop_nest.h"
 #include "tessera/scheduling/lower/flatten_buffers.h"
 #include "tessera/scheduling/lower/lower_device.h"
@@ -10,7 +11,6 @@
 #include "tessera/scheduling/lower/tensorize_loops.h"
 #include "tessera/scheduling/lower/unroll_loops.h"
 #include "tessera/scheduling/lower/vectorize_loops.h"
-#include "tessera/scheduling/lower/warp_instruction.h"
 #include "tessera/scheduling/schedule/inline_stages.h"
 
 namespace tessera::lower {
@@ -29,7 +29,7 @@ Result<void> check_bindings(const schedule::State& state) {
     }
     for (const int id : s.leaves) {
       const schedule::Iter& it = s.iters[static_cast<std::size_t>(id)];
-      if (find_warp_instruction(it.intrinsic)) {
+      if (target::find_warp_matrix(it.intrinsic)) {
         return make_error(ErrorCode::kIllegalSchedule,
                           "loop {} of {}: {} is an instruction of GPUs, but the target is a CPU",
                           it.name, s.name(), it.intrinsic);

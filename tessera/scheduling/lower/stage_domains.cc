@@ -4,7 +4,7 @@
 
 #include "tessera/lang/arith/simplify.h"
 #include "tessera/lang/ir/visitor.h"
-#include "tessera/scheduling/lower/warp_instruction.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/schedule/nest.h"
 #include "tessera/scheduling/schedule/storage.h"
 
@@ -61,7 +61,7 @@ class DomainBuilder {
 
   static bool multiplies(const Stage& s) {
     return std::any_of(s.iters.begin(), s.iters.end(), [](const schedule::Iter& it) {
-      return find_warp_instruction(it.intrinsic) != nullptr;
+      return target::find_warp_matrix(it.intrinsic) != nullptr;
     });
   }
 
@@ -86,12 +86,12 @@ class DomainBuilder {
   // Elements of an axis that come at once: the rows and columns of an instruction.
   static std::int64_t unit_of(const Stage& stage, std::size_t axis) {
     for (std::size_t p = 0; p + 1 < stage.leaves.size(); ++p) {
-      const WarpInstruction* found =
-          find_warp_instruction(stage.iters[idx(stage.leaves[p])].intrinsic);
+      const target::MatrixInstruction* found =
+          target::find_warp_matrix(stage.iters[idx(stage.leaves[p])].intrinsic);
       if (!found) continue;
-      if (axis_of(stage, stage.leaves[p]) == static_cast<int>(axis)) return found->rows;
+      if (axis_of(stage, stage.leaves[p]) == static_cast<int>(axis)) return found->m;
       if (axis_of(stage, stage.leaves[p + 1]) != static_cast<int>(axis)) continue;
-      return found->is_group() ? stage.iters[idx(stage.leaves[p + 1])].extent : found->columns;
+      return found->n == 0 ? stage.iters[idx(stage.leaves[p + 1])].extent : found->n;
     }
     return 1;
   }

@@ -2,14 +2,16 @@
 #pragma once
 
 #include "tessera/lang/ir/stmt.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/lower/build_loop_nest.h"
 #include "tessera/support/result.h"
 
 namespace tessera::lower {
 
-// Needs: flat buffers, simplified indices. A marked nest must match the meaning of its intrinsic
-// (Intrinsic::kDot4, kDot2, kMma2x8, kMma2x4); otherwise *result is kIllegalSchedule with the first
-// difference.
-ir::Stmt tensorize_loops(const ir::Stmt& s, const LoopAttrs& attrs, Result<void>* result);
+// Needs: flat buffers, simplified indices. A marked nest must match the meaning of the row of
+// `rows` that it names; otherwise *result is kIllegalSchedule with the first difference.
+ir::Stmt tensorize_loops(
+    const ir::Stmt& s, const LoopAttrs& attrs, Result<void>* result,
+    std::span<const target::MatrixInstruction> rows = target::matrix_instructions());
 
 }  // namespace tessera::lower

@@ -12,12 +12,14 @@
 #include "tessera/lang/ir/build.h"
 #include "tessera/lang/ir/group_tile.h"
 #include "tessera/lang/ir/visitor.h"
-#include "tessera/scheduling/lower/warp_instruction.h"
+#include "tessera/machine/target/matrix_instructions.h"
 
 namespace tessera::lower {
 namespace {
 
-using Instruction = WarpInstruction;
+using Instruction = target::MatrixInstruction;
+
+bool is_group(const Instruction& i) { return i.operands == target::Operands::kTiles; }
 
 // A buffer of sums that a warp or a group holds: which dimensions are the rows and columns of its
 // tiles, and how many of them a tile has.
@@ -103,7 +105,7 @@ class TensorizeWarps final : public ir::Mutator {
     }
     return nest.loops.size() == 2
                ? set(tiled->second, nest)
-               : multiply(tiled->second, nest, *find_warp_instruction(marked->second));
+               : multiply(tiled->second, nest, *target::find_warp_matrix(marked->second));
   }
 
   // The buffers that marked nests add to.
@@ -114,10 +116,10 @@ class TensorizeWarps final : public ir::Mutator {
       if (marked == attrs_.tensorize.end() || !result_->ok()) return;
       const Nest nest = collect(*loop);
       if (!nest.store || !ir::reads_buffer(nest.store->value, nest.store->buffer)) return;
-      const Instruction& instruction = *find_warp_instruction(marked->second);
+      const Instruction& instruction = *target::find_warp_matrix(marked->second);
       if (lanes_ != instruction.threads) {
         return fail(fmt::format("{} is done by {}: the launch must have {} threads in x, not {}",
-                                marked->second, instruction.is_group() ? "four warps" : "warps",
+                                marked->second, is_group(instruction) ? "four warps" : "warps",
                                 instruction.threads, lanes_));
       }
       add_sums(nest, instruction);
@@ -126,27 +128,26 @@ class TensorizeWarps final : public ir::Mutator {
 
   // The extents of the nest are those of the instruction.
   static bool has_shape(const Nest& nest, const Instruction& instruction) {
-    if (nest.loops.size() != 3 || !ir::is_const_int(nest.loops[0]->extent, instruction.rows) ||
-        !ir::is_const_int(nest.loops[2]->extent, instruction.depth))
+    if (nest.loops.size() != 3 || !ir::is_const_int(nest.loops[0]->extent, instruction.m) ||
+        !ir::is_const_int(nest.loops[2]->extent, instruction.k))
       return false;
     const auto columns = ir::as_const_int(nest.loops[1]->extent);
-    if (!instruction.is_group()) return columns == instruction.columns;
+    if (!is_group(instruction)) return columns == instruction.n;
     return columns && *columns % 8 == 0 && *columns <= ir::kMostGroupColumns;
   }
 
   void add_sums(const Nest& nest, const Instruction& instruction) {
     if (!has_shape(nest, instruction)) {
-      return fail(fmt::format("the loops of {} must be {}, {}, {}", instruction.name,
-                              instruction.rows,
-                              instruction.is_group() ? std::string("a multiple of 8 up to 256")
-                                                     : std::to_string(instruction.columns),
-                              instruction.depth));
+      return fail(fmt::format("the loops of {} must be {}, {}, {}", instruction.name, instruction.m,
+                              is_group(instruction) ? std::string("a multiple of 8 up to 256")
+                                                    : std::to_string(instruction.n),
+                              instruction.k));
     }
     const ir::Store& store = *nest.store;
     const auto r = dimension_of(store.indices, nest.loops[0]->var),
                c = dimension_of(store.indices, nest.loops[1]->var);
     const ir::Buffer& b = store.buffer;
-    const std::int64_t rows = instruction.rows, columns = *ir::as_const_int(nest.loops[1]->extent);
+    const std::int64_t rows = instruction.m, columns = *ir::as_const_int(nest.loops[1]->extent);
     const bool tiles = r && c && *r != *c && b->scope == ir::Scope::kStack &&
                        b->shape[*r] % rows == 0 && b->shape[*c] % columns == 0;
     if (!tiles) {
@@ -258,8 +259,7 @@ class TensorizeWarps final : public ir::Mutator {
     const auto* cast = e.as<ir::Cast>();
     const auto* load = (cast ? cast->value : e).as<ir::Load>();
     if (!load || e.dtype() != instruction.sums) return nullptr;
-    const DType t = load->type.dtype;
-    return t == instruction.operands[0] || t == instruction.operands[1] ? load : nullptr;
+    return instruction.takes(load->type.dtype) ? load : nullptr;
   }
 
   ir::Stmt multiply(const Tiled& t, const Nest& nest, const Instruction& instruction) {
@@ -275,7 +275,7 @@ class TensorizeWarps final : public ir::Mutator {
     const ir::Load* b = factor(instruction, product->b);
     if (!a || !b || (a->type.dtype != b->type.dtype && instruction.sums != DType::kI32)) {
       return fail(fmt::format("the factors of {} are not elements of {} or {}", instruction.name,
-                              to_text(instruction.operands[0]), to_text(instruction.operands[1]))),
+                              to_text(instruction.types[0]), to_text(instruction.types[1]))),
              unchanged;
     }
     const auto uses = [](const ir::Load& load, const ir::Expr& var) {
@@ -286,7 +286,7 @@ class TensorizeWarps final : public ir::Mutator {
     if (uses(*b, nest.loops[0]->var)) std::swap(a, b);
     if (uses(*a, nest.loops[1]->var) || uses(*b, nest.loops[0]->var))
       return fail("a factor depends on both rows and columns"), unchanged;
-    if (instruction.is_group()) return multiply_tiles(t, nest, *a, *b);
+    if (is_group(instruction)) return multiply_tiles(t, nest, *a, *b);
     const ir::Expr left = operand(*a, nest, 0), right = operand(*b, nest, 1);
     if (!result_->ok()) return unchanged;
     std::vector<ir::Stmt> products;

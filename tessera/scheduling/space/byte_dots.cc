@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/space/contraction_tiling.h"
 #include "tessera/scheduling/space/limits.h"
 #include "tessera/scheduling/space/pack.h"
@@ -35,12 +36,6 @@ bool is_plain_product(const Stage& s) {
   return widened(product->a) && widened(product->b);
 }
 
-bool target_has(const target::Target& target, DType a, DType b) {
-  if (!target.has_i8_dot) return false;
-  if (target.arch == target::Arch::kAArch64) return a == b || target.has_i8_mma;
-  return a == DType::kI8 || b == DType::kI8;
-}
-
 // Some dimension runs along `axis` and nothing else.
 bool indexed_by(const Access& access, std::size_t axis) {
   return std::any_of(access.indices.begin(), access.indices.end(),
@@ -69,7 +64,8 @@ class DotWriter {
     if (stage_.dtype() != DType::kI32 || !is_byte(product_.a.buffer->dtype) ||
         !is_byte(product_.b.buffer->dtype))
       return false;
-    if (!target_has(context_.target, product_.a.buffer->dtype, product_.b.buffer->dtype) ||
+    if (!target::find_matrix(context_.target, "dot4", product_.a.buffer->dtype,
+                             product_.b.buffer->dtype) ||
         !is_plain_product(stage_))
       return false;
     const std::size_t k = product_.reduce.back();

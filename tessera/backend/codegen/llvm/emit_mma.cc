@@ -1,5 +1,4 @@
 // Matrix products of a warp: tensor cores.
-#include <algorithm>
 #include <array>
 #include <string>
 
@@ -9,6 +8,7 @@
 #include <llvm/IR/Module.h>
 
 #include "tessera/backend/codegen/llvm/emitter.h"
+#include "tessera/machine/target/matrix_instructions.h"
 
 namespace tessera::codegen {
 
@@ -82,12 +82,7 @@ std::vector<Value*> Emitter::matrix_pieces(const ir::Expr& operand) {
 Value* Emitter::emit_mma(const ir::Call& call) {
   const DType a = call.args[1].dtype(), b = call.args[2].dtype();
   const int depth = 32 / size_bytes(a);
-  const auto shapes = target::tensor_shapes(target_);
-  const bool has = std::any_of(shapes.begin(), shapes.end(), [&](const target::TensorShape& s) {
-    const bool bytes = size_bytes(a) == 1 && s.dtype == DType::kI8;
-    return (s.dtype == a || bytes) && s.m == 16 && s.n == 8 && s.k == depth;
-  });
-  if (!has) {
+  if (!target::find_matrix(target_, target::Operands::kFragments, a, b)) {
     return fail(ErrorCode::kUnsupported,
                 fmt::format("{} has no tensor cores for products of 16 x 8 x {} in {}",
                             target_.name, depth, to_text(a)),

@@ -10,6 +10,7 @@
 #include "tessera/lang/ir/build.h"
 #include "tessera/lang/ir/group_tile.h"
 #include "tessera/lang/ir/visitor.h"
+#include "tessera/machine/target/matrix_instructions.h"
 
 namespace tessera::codegen {
 
@@ -119,11 +120,7 @@ bool Emitter::emit_group_product(const ir::Store& store) {
   const auto* old = call->args[0].as<ir::Load>();
   const auto place = place_of(store.buffer, store.indices);
   const DType type = call->args[1].dtype();
-  const auto shapes = target::tensor_shapes(target_);
-  const bool has = std::any_of(shapes.begin(), shapes.end(), [&](const target::TensorShape& s) {
-    return s.dtype == type && s.m == ir::kGroupRows && s.k == kDepth;
-  });
-  if (!launch_ || !has) {
+  if (!launch_ || !target::find_matrix(target_, target::Operands::kTiles, type, type)) {
     fail(ErrorCode::kUnsupported,
          fmt::format("{} has no tensor cores for products of {} x {} x {} in {}", target_.name,
                      ir::kGroupRows, 2 * store.value.lanes(), kDepth, to_text(type)),

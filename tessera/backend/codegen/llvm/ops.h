@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "tessera/lang/ir/expr.h"
@@ -59,13 +60,13 @@ class Ops {
   llvm::Value* math(ir::Intrinsic fn, ir::Type t, const std::vector<llvm::Value*>& args);
   llvm::Value* libm(ir::Intrinsic fn, ir::Type t, const std::vector<llvm::Value*>& args);
   llvm::Value* classify(ir::Intrinsic fn, ir::Type t, llvm::Value* v);
-  llvm::Value* dot4(const ir::Call& call, const std::vector<llvm::Value*>& args);
-  llvm::Value* dot4_x86(bool signed_a, bool signed_b, const std::vector<llvm::Value*>& args);
-  llvm::Value* dot2(const ir::Call& call, const std::vector<llvm::Value*>& args);
+  llvm::Value* native_product(const ir::Call& call, const std::vector<llvm::Value*>& args);
+  llvm::Value* dot(const ir::Call& call, int group, const std::vector<llvm::Value*>& args);
   llvm::Value* mma(const ir::Call& call, const std::vector<llvm::Value*>& args);
   llvm::Value* products(ir::Type t, DType wide, llvm::Value* a, ir::Type tb, llvm::Value* b);
   llvm::Value* sum_groups(llvm::Value* acc, llvm::Value* products, int group, bool is_float);
   llvm::Value* native_chunks(unsigned intrinsic, int lanes, const std::vector<llvm::Value*>& args);
+  static unsigned intrinsic_named(const std::string& name);
   llvm::Value* native(unsigned intrinsic, const std::vector<llvm::Type*>& overloads,
                       const std::vector<llvm::Value*>& args);
 

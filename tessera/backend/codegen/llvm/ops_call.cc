@@ -1,14 +1,14 @@
+#include <algorithm>
 #include <string>
 
 #include <llvm/Config/llvm-config.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
-#include <llvm/IR/IntrinsicsAArch64.h>
-#include <llvm/IR/IntrinsicsX86.h>
 #include <llvm/IR/Module.h>
 
 #include "tessera/backend/codegen/llvm/ops.h"
 #include "tessera/backend/codegen/llvm/vector_math.h"
+#include "tessera/machine/target/matrix_instructions.h"
 
 namespace tessera::codegen {
 
@@ -103,9 +103,9 @@ Value* Ops::call(const ir::Call& call, const std::vector<Value*>& args) {
       if (from.dtype == DType::kBool || call.type.dtype == DType::kBool) return nullptr;
       return b_.CreateBitCast(args[0], type(call.type));
     case Intrinsic::kDot4:
-      return dot4(call, args);
+      return dot(call, 4, args);
     case Intrinsic::kDot2:
-      return dot2(call, args);
+      return dot(call, 2, args);
     case Intrinsic::kMma2x8:
     case Intrinsic::kMma2x4:
       return mma(call, args);
@@ -169,6 +169,17 @@ Value* Ops::libm(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
   return result;
 }
 
+// By its name without the types of overloads.
+unsigned Ops::intrinsic_named(const std::string& name) {
+#if LLVM_VERSION_MAJOR >= 20
+  const llvm::Intrinsic::ID id = llvm::Intrinsic::lookupIntrinsicID(name);
+#else
+  const llvm::Intrinsic::ID id = llvm::Function::lookupIntrinsicID(name);
+#endif
+  TESSERA_CHECK(id != llvm::Intrinsic::not_intrinsic, "LLVM has no {}", name);
+  return id;
+}
+
 Value* Ops::native(unsigned intrinsic, const std::vector<llvm::Type*>& overloads,
                    const std::vector<Value*>& args) {
   const auto id = static_cast<llvm::Intrinsic::ID>(intrinsic);
@@ -230,87 +241,51 @@ Value* Ops::sum_groups(Value* acc, Value* products, int group, bool is_float) {
   return acc;
 }
 
-Value* Ops::dot4_x86(bool signed_a, bool signed_b, const std::vector<Value*>& args) {
-  if (!signed_a && !signed_b) return nullptr;
-  const int native_lanes = target_.vector_bytes >= 64 && lanes_of(args[0]) % 16 == 0  ? 16
-                           : target_.vector_bytes >= 32 && lanes_of(args[0]) % 8 == 0 ? 8
-                           : lanes_of(args[0]) % 4 == 0                               ? 4
-                                                                                      : 0;
-  if (native_lanes == 0) return nullptr;
-  const unsigned id = native_lanes == 16  ? llvm::Intrinsic::x86_avx512_vpdpbusd_512
-                      : native_lanes == 8 ? llvm::Intrinsic::x86_avx512_vpdpbusd_256
-                                          : llvm::Intrinsic::x86_avx512_vpdpbusd_128;
-  if (!signed_a) return native_chunks(id, native_lanes, args);
-  if (!signed_b) return native_chunks(id, native_lanes, {args[0], args[2], args[1]});
-  // vpdpbusd wants one unsigned side: a + 128 is, and 128 * sum(b) is taken off again (all modulo
-  // 2^32).
+// One instruction of the target for a product of the call's types; null: it has none.
+Value* Ops::native_product(const ir::Call& call, const std::vector<Value*>& args) {
+  const DType a = call.args[1].dtype(), b = call.args[2].dtype();
+  const auto* row = target::find_matrix(target_, ir::to_text(call.fn), a, b);
+  if (!row) return nullptr;
+  const target::Signs signs = target::signs_of(a, b);
+  const auto emit = [&](target::Signs s) { return row->emit[static_cast<std::size_t>(s)]; };
+  const bool swap = signs == target::Signs::kMixed && a == DType::kI8;  // unsigned comes first
+  if (row->operands == target::Operands::kVectors) {
+    if (swap) return nullptr;
+    const unsigned id = intrinsic_named(std::string(emit(signs)));
+    std::vector<llvm::Type*> overloads;
+    if (llvm::Intrinsic::isOverloaded(static_cast<llvm::Intrinsic::ID>(id)))
+      overloads = {args[0]->getType(), args[1]->getType()};
+    return native(id, overloads, args);
+  }
+  int bytes = std::max(target_.vector_bytes, row->least_bytes);
+  while (bytes >= row->least_bytes && call.type.lanes % (bytes / 4) != 0) bytes /= 2;
+  if (bytes < row->least_bytes) return nullptr;
+  const unsigned id = intrinsic_named(fmt::format(fmt::runtime(emit(signs)), 8 * bytes));
+  const auto run = [&](Value* acc, Value* first, Value* second) {
+    return native_chunks(id, bytes / 4, {acc, first, second});
+  };
+  if (swap) return run(args[0], args[2], args[1]);
+  const bool offset_signs = signs == target::Signs::kSigned && !is_float(call.type.dtype) &&
+                            emit(signs) == emit(target::Signs::kMixed);
+  if (!offset_signs) return run(args[0], args[1], args[2]);
+  // The instruction wants one unsigned side: a + 128 is, and 128 * sum(b) is taken off again (all
+  // modulo 2^32).
   llvm::Constant* offset = llvm::ConstantInt::get(args[1]->getType(), 0x80);
-  Value* shifted =
-      native_chunks(id, native_lanes, {args[0], b_.CreateXor(args[1], offset), args[2]});
-  Value* excess = native_chunks(
-      id, native_lanes, {llvm::Constant::getNullValue(args[0]->getType()), offset, args[2]});
+  Value* shifted = run(args[0], b_.CreateXor(args[1], offset), args[2]);
+  Value* excess = run(llvm::Constant::getNullValue(args[0]->getType()), offset, args[2]);
   return b_.CreateSub(shifted, excess);
 }
 
-Value* Ops::dot4(const ir::Call& call, const std::vector<Value*>& args) {
-  const ir::Type ta = call.args[1].type();
-  const ir::Type tb = call.args[2].type();
-  const bool sa = ta.dtype == DType::kI8;
-  const bool sb = tb.dtype == DType::kI8;
-  const int lanes = call.type.lanes;
-  if (target_.arch == target::Arch::kAArch64 && lanes % 2 == 0) {
-    const int piece = lanes % 4 == 0 ? 4 : 2;
-    if (target_.has_i8_dot && sa == sb) {
-      const unsigned id =
-          sa ? llvm::Intrinsic::aarch64_neon_sdot : llvm::Intrinsic::aarch64_neon_udot;
-      return native_chunks(id, piece, args);
-    }
-    if (target_.has_i8_mma && sa != sb) {
-      const std::vector<Value*> ordered =
-          sa ? std::vector<Value*>{args[0], args[2], args[1]} : args;
-      return native_chunks(llvm::Intrinsic::aarch64_neon_usdot, piece, ordered);
-    }
-  }
-  if (target_.arch == target::Arch::kX86_64 && target_.has_i8_dot) {
-    if (Value* r = dot4_x86(sa, sb, args)) return r;
-  }
-  return sum_groups(args[0], products(ta, DType::kI32, args[1], tb, args[2]), 4, false);
-}
-
-Value* Ops::dot2(const ir::Call& call, const std::vector<Value*>& args) {
-  const int lanes = call.type.lanes;
-  if (target_.has_bf16_dot && target_.arch == target::Arch::kAArch64 && lanes % 2 == 0) {
-    return native_chunks(llvm::Intrinsic::aarch64_neon_bfdot, lanes % 4 == 0 ? 4 : 2, args);
-  }
-  if (target_.has_bf16_dot && target_.arch == target::Arch::kX86_64 && lanes % 4 == 0) {
-    if (target_.vector_bytes >= 64 && lanes % 16 == 0) {
-      return native_chunks(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_512, 16, args);
-    }
-    if (target_.vector_bytes >= 32 && lanes % 8 == 0) {
-      return native_chunks(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_256, 8, args);
-    }
-    return native_chunks(llvm::Intrinsic::x86_avx512bf16_dpbf16ps_128, 4, args);
-  }
-  const ir::Type t = call.args[1].type();
-  return sum_groups(args[0], products(t, DType::kF32, args[1], t, args[2]), 2, true);
+Value* Ops::dot(const ir::Call& call, int group, const std::vector<Value*>& args) {
+  if (Value* r = native_product(call, args)) return r;
+  Value* p = products(call.args[1].type(), call.type.dtype, args[1], call.args[2].type(), args[2]);
+  return sum_groups(args[0], p, group, is_float(call.type.dtype));
 }
 
 Value* Ops::mma(const ir::Call& call, const std::vector<Value*>& args) {
   const ir::Type ta = call.args[1].type();
   const ir::Type tb = call.args[2].type();
-  const bool is_float = call.fn == Intrinsic::kMma2x4;
-  if (target_.arch == target::Arch::kAArch64) {
-    if (is_float && target_.has_bf16_mma)
-      return native(llvm::Intrinsic::aarch64_neon_bfmmla, {}, args);
-    if (!is_float && target_.has_i8_mma) {
-      const bool sa = ta.dtype == DType::kI8;
-      const bool sb = tb.dtype == DType::kI8;
-      const std::vector<llvm::Type*> overloads = {args[0]->getType(), args[1]->getType()};
-      if (sa && sb) return native(llvm::Intrinsic::aarch64_neon_smmla, overloads, args);
-      if (!sa && !sb) return native(llvm::Intrinsic::aarch64_neon_ummla, overloads, args);
-      if (!sa) return native(llvm::Intrinsic::aarch64_neon_usmmla, overloads, args);
-    }
-  }
+  if (Value* r = native_product(call, args)) return r;
   // acc[2*i + j] needs row i of a and row j of b: lay the rows out as a0 a0 a1 a1 and b0 b1 b0 b1.
   const int width = ta.lanes / 2;
   std::vector<int> rows_a;
@@ -324,7 +299,7 @@ Value* Ops::mma(const ir::Call& call, const std::vector<Value*>& args) {
   const int total = 4 * width;
   Value* p = products(ta.with_lanes(total), call.type.dtype, shuffle(args[1], rows_a),
                       tb.with_lanes(total), shuffle(args[2], rows_b));
-  return sum_groups(args[0], p, width, is_float);
+  return sum_groups(args[0], p, width, is_float(call.type.dtype));
 }
 
 }  // namespace tessera::codegen

@@ -1,9 +1,11 @@
 // annotate, tensorize, pragma, prefetch.
+#include <algorithm>
 #include <array>
 
 #include <fmt/ranges.h>
 
 #include "tessera/lang/ir/visitor.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/schedule/steps/step_text.h"
 
 namespace tessera::schedule {
@@ -30,9 +32,6 @@ constexpr std::array kAnnotations = {
 
 constexpr const char *kPipeline = "pipeline", *kPieces = "pipeline_pieces";
 constexpr std::int64_t kMaxPipeline = 8;
-
-constexpr std::array kTensorIntrinsics = {"dot4",       "dot2",        "mma2x8",      "mma2x4",
-                                          "mma16x16x8", "mma16x16x16", "mma16x16x32", "wgmma"};
 
 }  // namespace
 
@@ -99,11 +98,13 @@ Result<Step> parse_tensorize(ArgReader& args) {
   TESSERA_TRY(s.stage, args.word("stage"));
   TESSERA_TRY(s.iter, args.word("loop"));
   TESSERA_TRY(s.intrinsic, args.word("intrinsic"));
-  for (const char* name : kTensorIntrinsics) {
-    if (s.intrinsic == name) return Step(s);
+  if (target::find_matrix(s.intrinsic)) return Step(s);
+  std::vector<std::string_view> names;
+  for (const target::MatrixInstruction& row : target::matrix_instructions()) {
+    if (std::find(names.begin(), names.end(), row.name) == names.end()) names.push_back(row.name);
   }
   return make_error(ErrorCode::kInvalidArgument, "unknown intrinsic '{}'; intrinsics are: {}",
-                    s.intrinsic, fmt::join(kTensorIntrinsics, " "));
+                    s.intrinsic, fmt::join(names, " "));
 }
 
 std::string Pragma::args() const { return fmt::format("{} {} {} {}", stage, iter, key, value); }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/space/contraction.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
 #include "tessera/scheduling/space/gpu/gpu_parts.h"
@@ -255,10 +256,8 @@ class GpuAttention {
     if (type != attention_.scores.b.buffer->dtype || type != weight_.dtype() ||
         type != attention_.values.b.buffer->dtype || size_bytes(type) != 2)
       return false;
-    const auto shapes = target::tensor_shapes(context_.target);
-    return std::any_of(shapes.begin(), shapes.end(), [&](const target::TensorShape& s) {
-      return s.dtype == type && s.m == kSide && s.k == kSide;
-    });
+    return target::find_matrix(context_.target, target::Operands::kFragments, type, type) !=
+           nullptr;
   }
 
   std::int64_t warp() const { return context_.target.gpu.warp; }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
 #include "tessera/scheduling/space/gpu/gpu_operand.h"
 #include "tessera/scheduling/space/gpu/gpu_parts.h"
@@ -276,11 +277,7 @@ class Group final : public GpuGroup {
 std::unique_ptr<GpuGroup> make_gpu_group(Context& context, const Contraction& contraction,
                                          const Nest& nest) {
   const DType type = contraction.a.buffer->dtype;
-  const auto shapes = target::tensor_shapes(context.target);
-  const bool has = std::any_of(shapes.begin(), shapes.end(), [&](const target::TensorShape& s) {
-    return s.dtype == type && s.m == kRows && size_bytes(type) == 2;
-  });
-  if (!has) return nullptr;
+  if (!target::find_matrix(context.target, target::Operands::kTiles, type, type)) return nullptr;
   auto group = std::make_unique<Group>(context, contraction, nest);
   return group->fits() ? std::move(group) : nullptr;
 }

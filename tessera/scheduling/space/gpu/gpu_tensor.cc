@@ -1,11 +1,11 @@
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
 
 #include <algorithm>
-#include <array>
 #include <span>
 #include <utility>
 
 #include "tessera/machine/target/fast_math.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/space/contraction.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
 #include "tessera/scheduling/space/gpu/gpu_group.h"
@@ -19,26 +19,11 @@ constexpr std::int64_t kSide = 16;  // of a tile of sums
 constexpr std::int64_t kLeastRows = 5;
 constexpr std::int64_t kUnrolledProducts = 1 << 19;  // of a warp, whose windows are copied whole
 
-struct Instruction {
-  DType type;
-  std::int64_t depth;
-  const char* name;
-};
-constexpr std::array kInstructions = {
-    Instruction{DType::kF16, 16, "mma16x16x16"}, Instruction{DType::kBF16, 16, "mma16x16x16"},
-    Instruction{DType::kF32, 8, "mma16x16x8"}, Instruction{DType::kI8, 32, "mma16x16x32"},
-    Instruction{DType::kU8, 32, "mma16x16x32"}};
+using Instruction = target::MatrixInstruction;
 
 const Instruction* find_instruction(const target::Target& target, DType type) {
   if (type == DType::kF32 && target::products_of(target) == Products::kExact) return nullptr;
-  for (const Instruction& i : kInstructions) {
-    if (i.type != type) continue;
-    for (const target::TensorShape& s : target::tensor_shapes(target)) {
-      const bool same = s.dtype == (type == DType::kU8 ? DType::kI8 : type);
-      if (same && s.m == kSide && s.k == i.depth) return &i;
-    }
-  }
-  return nullptr;
+  return target::find_matrix(target, target::Operands::kFragments, type, type);
 }
 
 class GpuTensor {
@@ -59,7 +44,7 @@ class GpuTensor {
 
   // Operands lie with the sums or their own rows side by side, in the copies too.
   bool fits() {
-    const auto cut = find_gpu_cut(context_, product_, instruction_.depth);
+    const auto cut = find_gpu_cut(context_, product_, instruction_.k);
     if (!cut || product_.row < 0 || product_.a.conditional || product_.b.conditional) return false;
     cut_ = *cut;
     const auto row = static_cast<std::size_t>(product_.row);
@@ -67,7 +52,7 @@ class GpuTensor {
     const auto b = make_gpu_operand(context_, product_, product_.b, product_.vector, cut_);
     if (!a || !b) return false;
     operands_ = {*a, *b};
-    if (size_bytes(instruction_.type) != 2) {
+    if (size_bytes(instruction_.types[0]) != 2) {
       // Elements of two bytes can be turned round on their way to registers, others not.
       for (const GpuOperand& o : operands_) {
         const auto& terms = o.access->indices[o.order.back()].terms;
@@ -77,8 +62,8 @@ class GpuTensor {
     problem_ = {.row = stage_.extent(row),
                 .column = stage_.extent(product_.vector),
                 .reduce = stage_.extent(cut_),
-                .bytes = size_bytes(instruction_.type),
-                .depth = instruction_.depth,
+                .bytes = size_bytes(instruction_.types[0]),
+                .depth = instruction_.k,
                 .outer = outer_ < 0 ? 1 : stage_.extent(static_cast<std::size_t>(outer_)),
                 .row_step = step_of(product_.a, product_.row),
                 .outer_step = step_of(product_.a, outer_),
@@ -91,9 +76,9 @@ class GpuTensor {
     for (const std::size_t r : product_.reduce) problem_.taps *= r == cut_ ? 1 : stage_.extent(r);
     // Most of a tile would be empty.
     if (problem_.row < kLeastRows || problem_.column < kSide / 2 ||
-        problem_.reduce < instruction_.depth)
+        problem_.reduce < instruction_.k)
       return false;
-    const TensorTile least{.warp_rows = kSide, .warp_columns = kSide, .steps = instruction_.depth};
+    const TensorTile least{.warp_rows = kSide, .warp_columns = kSide, .steps = instruction_.k};
     return refuse_tensor_tile(context_.target, problem_, least) == nullptr;
   }
 
@@ -149,7 +134,7 @@ class GpuTensor {
     TensorTile preferred;
     if (!context_.chooser.listed(name(), "warp_rows"))
       preferred = choose_tensor_tile(context_.target, problem_);
-    const std::int64_t depth = instruction_.depth;
+    const std::int64_t depth = instruction_.k;
     tile_ = {.steps = depth, .places = 2};
     const auto number = [&](const char* what, std::int64_t TensorTile::*field,
                             std::initializer_list<std::int64_t> values) {
@@ -224,7 +209,7 @@ class GpuTensor {
   // The sums of a warp, some steps at a time; returns the loop around those steps.
   std::string write_sums() {
     Writer& w = context_.writer;
-    const std::int64_t depth = instruction_.depth;
+    const std::int64_t depth = instruction_.k;
     const Loops steps =
         w.split(sum_.inner, sum_.cut, {tile_.steps / depth, depth}, schedule::Tail::kGuard);
     const Loops row = w.split(sum_.inner, stage_.axis_name(static_cast<std::size_t>(product_.row)),
@@ -250,7 +235,7 @@ class GpuTensor {
     order.insert(order.end(), {row[0], column[0], row[1], column[1], steps[2]});
     w.reorder(sum_.inner, order);
     for (const std::string& loop : unrolled) w.unroll(sum_.inner, loop);
-    w.tensorize(sum_.inner, row[1], instruction_.name);
+    w.tensorize(sum_.inner, row[1], std::string(instruction_.name));
     if (!tile_.whole_windows) return w.fuse(sum_.inner, outer);
     if (problem_.taps * tile_.warp_rows * tile_.warp_columns * tile_.steps <= kUnrolledProducts) {
       for (const std::string& loop : taps) w.unroll(sum_.inner, loop);
