@@ -3,8 +3,6 @@
 #include <string>
 
 #include <llvm/IR/IRBuilder.h>
-#include <llvm/IR/InlineAsm.h>
-#include <llvm/IR/IntrinsicsNVPTX.h>
 #include <llvm/IR/MDBuilder.h>
 #include <llvm/IR/Module.h>
 
@@ -21,18 +19,7 @@ using llvm::Value;
 
 namespace {
 
-constexpr unsigned kGlobal = 1, kShared = 3;  // address spaces of NVPTX
-constexpr std::uint64_t kParamAlign = 64;     // what devices promise
-// More must be dynamic: asked for at the launch.
-constexpr std::int64_t kMostStaticShared = 48 << 10;
-constexpr int kFetchCapability = 90;
-
-constexpr unsigned kBlockIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_x,
-                                  llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_y,
-                                  llvm::Intrinsic::nvvm_read_ptx_sreg_ctaid_z};
-constexpr unsigned kThreadIds[] = {llvm::Intrinsic::nvvm_read_ptx_sreg_tid_x,
-                                   llvm::Intrinsic::nvvm_read_ptx_sreg_tid_y,
-                                   llvm::Intrinsic::nvvm_read_ptx_sreg_tid_z};
+constexpr std::uint64_t kParamAlign = 64;  // what devices promise
 
 bool multiplies_matrices(const ir::Stmt& body) {
   bool found = false;
@@ -57,30 +44,6 @@ std::int64_t blocks_at_once(const ir::Launch& launch, const target::Target& targ
   return launch.shared.empty() && blocks * product(launch.block) <= kRoomyThreads ? blocks : 0;
 }
 
-// Marks `f` as a kernel of at most so many threads, for every version of LLVM.
-void annotate_kernel(llvm::Function* f, const std::array<std::int64_t, 3>& block,
-                     std::int64_t at_once) {
-  llvm::Module* module = f->getParent();
-  llvm::LLVMContext& ctx = module->getContext();
-  f->setCallingConv(llvm::CallingConv::PTX_Kernel);
-  f->addFnAttr("nvvm.maxntid", fmt::format("{},{},{}", block[0], block[1], block[2]));
-  std::vector<llvm::Metadata*> facts = {llvm::ValueAsMetadata::get(f)};
-  const auto add = [&](const char* name, std::int64_t value) {
-    facts.push_back(llvm::MDString::get(ctx, name));
-    facts.push_back(llvm::ConstantAsMetadata::get(
-        llvm::ConstantInt::get(llvm::Type::getInt32Ty(ctx), static_cast<std::uint64_t>(value))));
-  };
-  add("kernel", 1);
-  add("maxntidx", block[0]);
-  add("maxntidy", block[1]);
-  add("maxntidz", block[2]);
-  if (at_once > 0) {
-    add("minctasm", at_once);
-    f->addFnAttr("nvvm.minctasm", fmt::format("{}", at_once));
-  }
-  module->getOrInsertNamedMetadata("nvvm.annotations")->addOperand(llvm::MDNode::get(ctx, facts));
-}
-
 }  // namespace
 
 Emitter::Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const target::Target& target,
@@ -94,6 +57,7 @@ Emitter::Emitter(llvm::Module& module, llvm::IRBuilderBase& builder, const targe
       launch_(&launch),
       constants_(std::move(constants)),
       policy_(kGpuPolicy),
+      dialect_(gpu_dialect(target)),
       ops_(builder, module, target),
       grouped_(has_group_products(launch.body)) {}
 
@@ -122,14 +86,14 @@ Result<runtime::LaunchInfo> Emitter::emit_launch() {
 
 void Emitter::make_kernel_entry() {
   llvm::LLVMContext& ctx = b_.getContext();
-  llvm::Type* pointer = llvm::PointerType::get(ctx, kGlobal);
+  llvm::Type* pointer = llvm::PointerType::get(ctx, dialect_->global_space());
   std::vector<llvm::Type*> types(params_.size(), pointer);
-  const bool fetches = target_.gpu.capability >= kFetchCapability;
+  const bool fetches = dialect_->fetches(target_);
   if (fetches) types.insert(types.end(), 3, b_.getInt64Ty());
   auto* signature = llvm::FunctionType::get(b_.getVoidTy(), types, false);
   auto* f = llvm::Function::Create(signature, llvm::Function::ExternalLinkage, name_, module_);
   f->setDoesNotThrow();
-  annotate_kernel(f, launch_->block, blocks_at_once(*launch_, target_));
+  dialect_->mark_kernel(f, launch_->block, blocks_at_once(*launch_, target_));
   const std::size_t inputs = params_.size() - static_cast<std::size_t>(launch_->num_outputs);
   for (std::size_t i = 0; i < params_.size(); ++i) {
     llvm::Argument* arg = f->getArg(static_cast<unsigned>(i));
@@ -146,11 +110,12 @@ void Emitter::make_kernel_entry() {
   llvm::BasicBlock* entry = new_block("entry");
   b_.SetInsertPoint(entry);
   for (std::size_t d = 0; d < 3; ++d) {
-    bind_id(launch_->block_vars[d], launch_->grid[d], kBlockIds[d]);
-    bind_id(launch_->thread_vars[d], launch_->block[d], kThreadIds[d]);
+    bind_id(launch_->block_vars[d], launch_->grid[d], [&] { return dialect_->block_id(b_, d); });
+    bind_id(launch_->thread_vars[d], launch_->block[d], [&] { return dialect_->thread_id(b_, d); });
   }
   const auto end = static_cast<unsigned>(types.size());
-  if (fetches) emit_fetch(f->getArg(end - 3), f->getArg(end - 2), f->getArg(end - 1));
+  if (fetches)
+    dialect_->fetch(b_, *launch_, f->getArg(end - 3), f->getArg(end - 2), f->getArg(end - 1));
   open_scope(entry);
 }
 
@@ -165,16 +130,10 @@ void Emitter::emit_waiting_body() {
   const EarlyCopies split =
       split_early_copies(body_, [&](const ir::Buffer& b) { return is_constant(b); });
   emit_block(split.early);
-  const llvm::Instruction* wait = emit_dependency("griddepcontrol.wait;");
+  const llvm::Instruction* wait = dialect_->wait_for_kernel(b_);
   emit_stmt(split.rest);
-  emit_dependency("griddepcontrol.launch_dependents;");
+  dialect_->let_next_start(b_);
   keep_inputs(wait);
-}
-
-llvm::Instruction* Emitter::emit_dependency(const char* instruction) {
-  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), false);
-  return b_.CreateCall(
-      llvm::InlineAsm::get(signature, instruction, "~{memory}", /*hasSideEffects=*/true));
 }
 
 // Nothing behind the wait changes what the kernel only reads: barriers and copies do not keep loads
@@ -194,54 +153,15 @@ void Emitter::keep_inputs(const llvm::Instruction* wait) {
   }
 }
 
-// Brings bytes into the second cache that a kernel behind this one will read: of those from `begin`
-// to `end`, each block asks for its `share` and does not wait. One thread asks for all of it: the
-// instruction takes uniform registers, and the threads of a warp would take turns.
-void Emitter::emit_fetch(Value* begin, Value* end, Value* share) {
-  std::string first;  // only the first thread goes on
-  for (std::size_t d = 0; d < 3; ++d) {
-    if (launch_->block[d] == 1) continue;
-    first +=
-        fmt::format("mov.u32 %ahead_r1, %tid.{};\nsetp.ne.u32 %ahead_p, %ahead_r1, 0;\n", "xyz"[d]);
-    first += "@%ahead_p bra FETCHED;\n";
-  }
-  const std::string text = fmt::format(
-      R"({{
-.reg .pred %ahead_p;
-.reg .b32 %ahead_r<2>;
-.reg .b64 %ahead_d<2>;
-setp.eq.u64 %ahead_p, $0, $1;
-@%ahead_p bra FETCHED;
-{2}mov.u32 %ahead_r0, %ctaid.z;
-mov.u32 %ahead_r1, %ctaid.y;
-mad.lo.u32 %ahead_r0, %ahead_r0, {1}, %ahead_r1;
-mov.u32 %ahead_r1, %ctaid.x;
-mad.lo.u32 %ahead_r0, %ahead_r0, {0}, %ahead_r1;
-cvt.u64.u32 %ahead_d0, %ahead_r0;
-mad.lo.u64 %ahead_d0, %ahead_d0, $2, $0;
-setp.ge.u64 %ahead_p, %ahead_d0, $1;
-@%ahead_p bra FETCHED;
-sub.u64 %ahead_d1, $1, %ahead_d0;
-min.u64 %ahead_d1, %ahead_d1, $2;
-cvt.u32.u64 %ahead_r1, %ahead_d1;
-cp.async.bulk.prefetch.L2.global [%ahead_d0], %ahead_r1;
-FETCHED:
-}})",
-      launch_->grid[0], launch_->grid[1], first);
-  llvm::Type* number = b_.getInt64Ty();
-  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), {number, number, number}, false);
-  b_.CreateCall(llvm::InlineAsm::get(signature, text, "l,l,l", /*hasSideEffects=*/true),
-                {begin, end, share});
-}
-
-void Emitter::bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrinsic) {
+void Emitter::bind_id(const ir::Expr& var, std::int64_t extent,
+                      const std::function<llvm::CallInst*()>& read) {
   if (!var) return;
   ranges_[var.get()] = {0, extent - 1};
   if (extent == 1) {
     frame_.vars[var.get()] = {b_.getInt64(0), 0, b_.getInt32(0)};
     return;
   }
-  llvm::CallInst* id = b_.CreateIntrinsic(static_cast<llvm::Intrinsic::ID>(intrinsic), {}, {});
+  llvm::CallInst* id = read();
   const llvm::APInt low(32, 0), high(32, static_cast<std::uint64_t>(extent));
   id->setMetadata(llvm::LLVMContext::MD_range,
                   llvm::MDBuilder(b_.getContext()).createRange(low, high));
@@ -251,7 +171,7 @@ void Emitter::bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrins
 
 // Within the limit a place that the assembler knows; else one whose size the launch tells.
 Value* Emitter::make_shared(const ir::SharedPlaces& places, std::int64_t* dynamic_bytes) {
-  const bool is_static = places.bytes <= kMostStaticShared;
+  const bool is_static = places.bytes <= dialect_->most_static_shared();
   const auto align = llvm::Align(static_cast<std::uint64_t>(places.align));
   *dynamic_bytes = is_static ? 0 : places.bytes;
   constexpr const char* kDynamic = "tsr_shared";
@@ -265,7 +185,7 @@ Value* Emitter::make_shared(const ir::SharedPlaces& places, std::int64_t* dynami
       module_, type, false,
       is_static ? llvm::GlobalValue::InternalLinkage : llvm::GlobalValue::ExternalLinkage,
       is_static ? llvm::UndefValue::get(type) : nullptr, is_static ? name_ + "_shared" : kDynamic,
-      nullptr, llvm::GlobalValue::NotThreadLocal, kShared);
+      nullptr, llvm::GlobalValue::NotThreadLocal, dialect_->shared_space());
   memory->setAlignment(align);
   return memory;
 }
@@ -275,31 +195,10 @@ void Emitter::emit_barrier() {
     fail(ErrorCode::kUnsupported, "barrier in code for one thread", {});
     return;
   }
-  emit_convergent("bar.sync 0;");
-}
-
-// Groups of more than a warp have barriers of their own: 0 is that of the block.
-void Emitter::emit_group_barrier(std::int64_t threads) {
-  if (threads == launch_->warp) return emit_convergent("bar.warp.sync 0xffffffff;");
-  emit_convergent(
-      fmt::format("{{\n.reg .b32 %group;\nmov.u32 %group, %tid.x;\ndiv.u32 %group, %group, {};\n"
-                  "add.u32 %group, %group, 1;\nbar.sync %group, {};\n}}",
-                  threads, threads));
-}
-
-void Emitter::emit_convergent(const std::string& text) {
-  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), false);
-  llvm::CallInst* call =
-      b_.CreateCall(llvm::InlineAsm::get(signature, text, "~{memory}", /*hasSideEffects=*/true));
-  call->addFnAttr(llvm::Attribute::Convergent);
+  dialect_->barrier(b_);
 }
 
 Value* Emitter::emit_thread_call(const ir::Call& call) {
-  const auto group = [&](unsigned intrinsic, const std::vector<Value*>& args) {
-    // Before this generation copies are not asynchronous: nothing to wait for.
-    if (target_.gpu.capability >= 80)
-      b_.CreateIntrinsic(static_cast<llvm::Intrinsic::ID>(intrinsic), {}, args);
-  };
   switch (call.fn) {
     case ir::Intrinsic::kShuffleXor:
     case ir::Intrinsic::kAsyncCopy:
@@ -324,15 +223,15 @@ Value* Emitter::emit_thread_call(const ir::Call& call) {
   if (call.fn == ir::Intrinsic::kAsyncCopy) {
     emit_async_copy(*call.args[0].as<ir::Load>(), *call.args[1].as<ir::Load>());
   } else if (call.fn == ir::Intrinsic::kAsyncCommit) {
-    group(llvm::Intrinsic::nvvm_cp_async_commit_group, {});
+    dialect_->async_commit(b_, target_);
   } else if (call.fn == ir::Intrinsic::kProductsWait) {
     if (grouped_) wait_for_products(0, /*copies=*/false);
   } else {
     const std::int64_t left = ir::as_const_int(call.args[0]).value_or(0);
-    group(llvm::Intrinsic::nvvm_cp_async_wait_group,
-          {b_.getInt32(static_cast<std::uint32_t>(left))});
+    dialect_->async_wait(b_, target_, left);
     if (grouped_) wait_for_products(std::min<std::int64_t>(left, 1), /*copies=*/true);
-    if (call.args.size() > 1) emit_group_barrier(*ir::as_const_int(call.args[1]));
+    if (call.args.size() > 1)
+      dialect_->group_barrier(b_, *ir::as_const_int(call.args[1]), launch_->warp);
   }
   return ops_.int_constant(call.type, 0);
 }
@@ -347,9 +246,7 @@ Value* Emitter::emit_shuffle_xor(const ir::Call& call) {
   Value* result = llvm::ConstantInt::get(whole->getType(), 0);
   for (unsigned done = 0; done < bits; done += 32) {
     Value* part = b_.CreateZExtOrTrunc(b_.CreateLShr(whole, done), b_.getInt32Ty());
-    Value* other =
-        b_.CreateIntrinsic(llvm::Intrinsic::nvvm_shfl_sync_bfly_i32, {},
-                           {b_.getInt32(0xffffffff), part, b_.getInt32(mask), b_.getInt32(0x1f)});
+    Value* other = dialect_->shuffle_xor(b_, part, mask);
     Value* moved = b_.CreateShl(b_.CreateZExtOrTrunc(other, whole->getType()), done);
     result = b_.CreateOr(result, moved);
   }
@@ -418,16 +315,16 @@ bool Emitter::copies_asynchronously(const ir::Load& to, const ir::Load& from) co
   const auto place_to = place_of(to.buffer, to.indices);
   const auto place_from = place_of(from.buffer, from.indices);
   const int lanes = from.type.lanes;
-  if (!place_to || !place_from || target_.gpu.capability < 80) return false;
+  if (!place_to || !place_from) return false;
   if (lanes > 1 && (place_to->stride != 1 || place_from->stride != 1)) return false;
   const std::int64_t bytes = lanes * size_bytes(from.type.dtype);
   const std::int64_t align = std::min(align_bytes(to.buffer, place_to->base, lanes),
                                       align_bytes(from.buffer, place_from->base, lanes));
-  return (bytes == 4 || bytes == 8 || bytes == 16) && align >= bytes;
+  return dialect_->copies_asynchronously(target_, bytes) && align >= bytes;
 }
 
-// 4, 8 or 16 bytes that lie as the copy needs them; anything else is loaded and stored. With
-// `wanted`, zeros where it is false.
+// What lies as the copy needs it; anything else is loaded and stored. With `wanted`, zeros where it
+// is false.
 void Emitter::emit_async_copy(const ir::Load& to, const ir::Load& from, llvm::Value* wanted) {
   const auto place_to = place_of(to.buffer, to.indices);
   const auto place_from = place_of(from.buffer, from.indices);
@@ -447,31 +344,9 @@ void Emitter::emit_async_copy(const ir::Load& to, const ir::Load& from, llvm::Va
              align_bytes(to.buffer, place_to->base, lanes));
     return;
   }
-  // LLVM's intrinsics want both addresses of the same width. Only 16 bytes may pass by the L1.
-  Value* target = b_.CreatePtrToInt(pointer(to.buffer, place_to->base), b_.getInt32Ty());
-  Value* source = b_.CreatePtrToInt(pointer(from.buffer, place_from->base), b_.getInt64Ty());
-  std::vector<Value*> args = {target, source};
-  std::vector<llvm::Type*> types = {target->getType(), source->getType()};
-  std::string constraints = "r,l", text = fmt::format("cp.async.{}.shared.global [$0], [$1], {}",
-                                                      bytes == 16 ? "cg" : "ca", bytes);
-  if (wanted) {  // bytes to read; the rest is filled
-    args.push_back(
-        b_.CreateSelect(wanted, b_.getInt32(static_cast<std::uint32_t>(bytes)), b_.getInt32(0)));
-    types.push_back(b_.getInt32Ty());
-    text += ", $2";
-    constraints += ",r";
-  }
-  text += ";";
-  if (copy_guard_) {
-    text = fmt::format("@${} {}", args.size(), text);
-    constraints += ",b";
-    args.push_back(copy_guard_);
-    types.push_back(b_.getInt1Ty());
-  }
-  auto* signature = llvm::FunctionType::get(b_.getVoidTy(), types, false);
-  b_.CreateCall(llvm::InlineAsm::get(signature, text, constraints + ",~{memory}",
-                                     /*hasSideEffects=*/true),
-                args);
+  Value* target = pointer(to.buffer, place_to->base);
+  Value* source = pointer(from.buffer, place_from->base);
+  dialect_->async_copy(b_, {target, source, bytes, wanted, copy_guard_});
 }
 
 }  // namespace tessera::codegen

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tessera/backend/codegen/codegen.h"
+#include "tessera/backend/codegen/llvm/gpu_dialect.h"
 #include "tessera/backend/codegen/llvm/index.h"
 #include "tessera/backend/codegen/llvm/index_range.h"
 #include "tessera/backend/codegen/llvm/ops.h"
@@ -198,16 +199,13 @@ class Emitter {
 
   // emit_launch.cc
   void make_kernel_entry();
-  void emit_fetch(llvm::Value* begin, llvm::Value* end, llvm::Value* share);
   bool is_constant(const ir::Buffer& param) const;
   void emit_waiting_body();
-  llvm::Instruction* emit_dependency(const char* instruction);
   void keep_inputs(const llvm::Instruction* wait);
   llvm::Value* make_shared(const ir::SharedPlaces& places, std::int64_t* dynamic_bytes);
-  void bind_id(const ir::Expr& var, std::int64_t extent, unsigned intrinsic);
+  void bind_id(const ir::Expr& var, std::int64_t extent,
+               const std::function<llvm::CallInst*()>& read);
   void emit_barrier();
-  void emit_group_barrier(std::int64_t threads);
-  void emit_convergent(const std::string& text);
   llvm::Value* emit_thread_call(const ir::Call& call);  // null: not an intrinsic of threads
   llvm::Value* emit_shuffle_xor(const ir::Call& call);
   void emit_async_copy(const ir::Load& to, const ir::Load& from, llvm::Value* wanted = nullptr);
@@ -218,23 +216,17 @@ class Emitter {
   bool is_copy_or_zeros(const ir::If& branch) const;
   bool only_copies(const ir::Stmt& s) const;
 
-  // emit_mma.cc
+  // emit_matrix.cc
   llvm::Value* emit_matrix(const ir::Call& call);
   llvm::Value* emit_mma(const ir::Call& call);
-  std::vector<llvm::Value*> matrix_pieces(const ir::Expr& operand);
-
-  // emit_wgmma.cc
+  std::vector<llvm::Value*> matrix_words(const ir::Expr& operand);
   bool emit_group_product(const ir::Store& store);  // false: it is none
-  llvm::Value* emit_tile(const ir::Call& tile);
   // For all but the last `left`; with `copies`, for what was copied to shared memory, too.
   void wait_for_products(std::int64_t left, bool copies);
   std::vector<llvm::Value*> load_sums(const ir::Buffer& buffer, const Linear& first,
                                       std::int64_t count);
   void store_sums(const ir::Buffer& buffer, const Linear& first,
                   const std::vector<llvm::Value*>& sums);
-  std::vector<llvm::Value*> run_on_sums(const std::vector<llvm::Value*>& sums,
-                                        const std::string& text,
-                                        const std::vector<llvm::Value*>& others);
 
   // emit_stmt.cc
   void make_entry();
@@ -265,6 +257,7 @@ class Emitter {
   const ir::Launch* launch_ = nullptr;  // null: a Func
   const std::vector<ir::Buffer> constants_;
   const EmitPolicy policy_;
+  const GpuDialect* const dialect_ = nullptr;  // of launches
   Ops ops_;
   Workspace workspace_;
   Frame frame_;

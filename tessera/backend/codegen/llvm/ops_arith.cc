@@ -5,6 +5,7 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 
+#include "tessera/backend/codegen/llvm/gpu_dialect.h"
 #include "tessera/backend/codegen/llvm/ops.h"
 #include "tessera/backend/codegen/llvm/vector_math.h"
 
@@ -182,8 +183,9 @@ Value* Ops::float_binary(BinaryOp op, ir::Type t, Value* a, Value* b) {
 }
 
 Value* Ops::float_min_max(bool is_max, Value* a, Value* b) {
-  // max.NaN of f16 and f32.
-  const bool gpu_has = target_.gpu.capability >= 80 && !a->getType()->getScalarType()->isDoubleTy();
+  const GpuDialect* dialect = gpu_dialect(target_);
+  const bool gpu_has =
+      dialect && dialect->keeps_nan(target_) && !a->getType()->getScalarType()->isDoubleTy();
   if (target_.arch == target::Arch::kAArch64 || gpu_has) {
     return b_.CreateBinaryIntrinsic(is_max ? llvm::Intrinsic::maximum : llvm::Intrinsic::minimum, a,
                                     b);

@@ -12,6 +12,8 @@
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
 
+#include "tessera/backend/codegen/llvm/gpu_dialect.h"
+
 namespace tessera::codegen {
 namespace {
 
@@ -276,44 +278,15 @@ Value* VectorMath::erf() {
 
 }  // namespace
 
-namespace {
-
-// An instruction of NVIDIA GPUs for every lane.
-Value* each_lane(llvm::IRBuilderBase& b, const char* text, const char* constraints,
-                 const std::vector<Value*>& args) {
-  llvm::Type* type = args[0]->getType();
-  llvm::Type* scalar = type->getScalarType();
-  const std::vector<llvm::Type*> types(args.size(), scalar);
-  auto* code = llvm::InlineAsm::get(llvm::FunctionType::get(scalar, types, false), text,
-                                    constraints, /*hasSideEffects=*/false);
-  const auto call = [&](const std::vector<Value*>& of) {
-    llvm::CallInst* made = b.CreateCall(code, of);
-    made->setDoesNotAccessMemory();  // equal ones become one
-    made->setDoesNotThrow();
-    return made;
-  };
-  const auto* vector = llvm::dyn_cast<llvm::FixedVectorType>(type);
-  if (!vector) return call(args);
-  Value* out = llvm::PoisonValue::get(type);
-  for (unsigned i = 0; i < vector->getNumElements(); ++i) {
-    std::vector<Value*> one;
-    for (Value* arg : args) one.push_back(b.CreateExtractElement(arg, i));
-    out = b.CreateInsertElement(out, call(one), i);
-  }
-  return out;
-}
-
-}  // namespace
-
 Value* quotient(llvm::IRBuilderBase& builder, const target::Target& target, Value* a, Value* b) {
-  if (target.kind != target::Kind::kCuda) return builder.CreateFDiv(a, b);
-  return each_lane(builder, "div.full.f32 $0, $1, $2;", "=f,f,f", {a, b});
+  const GpuDialect* dialect = gpu_dialect(target);
+  return dialect ? dialect->quotient(builder, a, b) : builder.CreateFDiv(a, b);
 }
 
 Value* square_root(llvm::IRBuilderBase& builder, const target::Target& target, Value* x) {
-  if (target.kind != target::Kind::kCuda)
-    return builder.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
-  return each_lane(builder, "sqrt.approx.f32 $0, $1;", "=f,f", {x});
+  const GpuDialect* dialect = gpu_dialect(target);
+  return dialect ? dialect->square_root(builder, x)
+                 : builder.CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x);
 }
 
 Value* vector_math(llvm::IRBuilderBase& builder, const target::Target& target, ir::Intrinsic fn,
