@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/machine/target/properties.h"
 #include "tessera/support/hash.h"
 
 namespace tessera::lm {
 namespace {
 
 using space::Stage;
+using target::Property;
 using target::Target;
 
 constexpr int kVersion = 1;
@@ -83,34 +85,45 @@ constexpr Column<TaskFacts> kTask[] = {
     {"outputs", [](const TaskFacts& f) { return level(f.outputs); }},
 };
 
+template <Property P>
+double flag_of(const Target& t) {
+  return target::value_of(P, t);
+}
+template <Property P>
+double level_of(const Target& t) {
+  return level(target::value_of(P, t));
+}
+
+// The first four have the names of the machines that the shipped weights were trained for; names
+// are part of the schema.
 constexpr Column<Target> kMachine[] = {
-    {"x86_64", [](const Target& t) { return flag(t.arch == target::Arch::kX86_64); }},
-    {"aarch64", [](const Target& t) { return flag(t.arch == target::Arch::kAArch64); }},
-    {"cuda", [](const Target& t) { return flag(t.kind == target::Kind::kCuda); }},
-    {"opencl", [](const Target& t) { return flag(t.kind == target::Kind::kOpenCl); }},
-    {"threads", [](const Target& t) { return level(t.code_threads()); }},
-    {"cores", [](const Target& t) { return level(t.cores); }},
-    {"vector_bytes", [](const Target& t) { return level(t.vector_bytes); }},
-    {"vector_registers", [](const Target& t) { return level(t.vector_registers); }},
-    {"l1_bytes", [](const Target& t) { return level(t.l1_bytes); }},
-    {"l2_bytes", [](const Target& t) { return level(t.l2_bytes); }},
-    {"l3_bytes", [](const Target& t) { return level(t.l3_bytes); }},
-    {"line_bytes", [](const Target& t) { return level(t.line_bytes); }},
-    {"has_fma", [](const Target& t) { return flag(t.has_fma); }},
-    {"has_f16", [](const Target& t) { return flag(t.has_f16); }},
-    {"has_bf16_dot", [](const Target& t) { return flag(t.has_bf16_dot); }},
-    {"has_bf16_mma", [](const Target& t) { return flag(t.has_bf16_mma); }},
-    {"has_i8_dot", [](const Target& t) { return flag(t.has_i8_dot); }},
-    {"has_i8_mma", [](const Target& t) { return flag(t.has_i8_mma); }},
+    {"x86_64", flag_of<Property::kMemoryOperands>},
+    {"aarch64", flag_of<Property::kLaneOperands>},
+    {"cuda", flag_of<Property::kAssembledAhead>},
+    {"opencl", flag_of<Property::kDriverCompiles>},
+    {"threads", level_of<Property::kThreads>},
+    {"cores", level_of<Property::kCores>},
+    {"vector_bytes", level_of<Property::kVectorBytes>},
+    {"vector_registers", level_of<Property::kVectorRegisters>},
+    {"l1_bytes", level_of<Property::kL1Bytes>},
+    {"l2_bytes", level_of<Property::kL2Bytes>},
+    {"l3_bytes", level_of<Property::kL3Bytes>},
+    {"line_bytes", level_of<Property::kLineBytes>},
+    {"has_fma", flag_of<Property::kFma>},
+    {"has_f16", flag_of<Property::kF16>},
+    {"has_bf16_dot", flag_of<Property::kBf16Dot>},
+    {"has_bf16_mma", flag_of<Property::kBf16Mma>},
+    {"has_i8_dot", flag_of<Property::kI8Dot>},
+    {"has_i8_mma", flag_of<Property::kI8Mma>},
     {"capability", [](const Target& t) { return t.gpu.capability / 64.0; }},
-    {"warp", [](const Target& t) { return t.is_gpu() ? level(t.gpu.warp) : 0; }},
-    {"block_threads", [](const Target& t) { return level(t.gpu.block_threads); }},
-    {"core_threads", [](const Target& t) { return level(t.gpu.core_threads); }},
-    {"core_registers", [](const Target& t) { return level(t.gpu.core_registers); }},
-    {"block_shared_bytes", [](const Target& t) { return level(t.gpu.block_shared_bytes); }},
-    {"core_lanes", [](const Target& t) { return level(t.gpu.core_lanes); }},
-    {"clock_mhz", [](const Target& t) { return level(t.gpu.clock_mhz); }},
-    {"bandwidth_gb_s", [](const Target& t) { return level(t.gpu.bandwidth_gb_s); }},
+    {"warp", level_of<Property::kWarp>},
+    {"block_threads", level_of<Property::kBlockThreads>},
+    {"core_threads", level_of<Property::kCoreThreads>},
+    {"core_registers", level_of<Property::kCoreRegisters>},
+    {"block_shared_bytes", level_of<Property::kBlockSharedBytes>},
+    {"core_lanes", level_of<Property::kCoreLanes>},
+    {"clock_mhz", level_of<Property::kClockMhz>},
+    {"bandwidth_gb_s", level_of<Property::kBandwidthGbS>},
 };
 
 constexpr Column<SketchFacts> kSketch[] = {
@@ -349,10 +362,10 @@ constexpr Column<WholeValue> kWhole[] = {
      }},
     {"of_threads", [](const WholeValue& v) { return against(v, v.target->code_threads()); }},
     {"of_warp",
-     [](const WholeValue& v) { return v.target->is_gpu() ? against(v, v.target->gpu.warp) : 0; }},
+     [](const WholeValue& v) { return against(v, target::value_of(Property::kWarp, *v.target)); }},
     {"of_block",
      [](const WholeValue& v) {
-       return v.target->is_gpu() ? against(v, v.target->gpu.block_threads) : 0;
+       return against(v, target::value_of(Property::kBlockThreads, *v.target));
      }},
     {"preferred", [](const WholeValue& v) { return flag(v.value->preferred); }},
     {"of_preferred", [](const WholeValue& v) { return against(v, v.question->preferred); }},

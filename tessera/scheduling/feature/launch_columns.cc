@@ -1,14 +1,19 @@
 // Columns of FeatureKind::kLaunch after those of kStatement.
+#include "tessera/machine/target/properties.h"
 #include "tessera/scheduling/feature/schema.h"
 
 namespace tessera::feature {
 namespace {
 
 using Launch = LaunchView;
+using target::Property;
 using target::Target;
 
 float flag(bool b) { return b ? 1 : 0; }
-float number(std::int64_t n) { return slog(static_cast<double>(n)); }
+template <Property P>
+float size(const Launch&, const Target& t) {
+  return slog(target::value_of(P, t));
+}
 double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 
 }  // namespace
@@ -40,19 +45,14 @@ const std::vector<LaunchColumn>& launch_columns() {
       {"write_sectors", [](const Launch& v, const Target&) { return slog(v.write_sectors); }},
       {"access_bytes", [](const Launch& v, const Target&) { return slog(v.vector_bytes); }},
       {"bank_conflicts", [](const Launch& v, const Target&) { return slog(v.bank_conflicts); }},
-      {"gpu_capability", [](const Launch&, const Target& t) { return number(t.gpu.capability); }},
-      {"gpu_core_threads",
-       [](const Launch&, const Target& t) { return number(t.gpu.core_threads); }},
-      {"gpu_core_registers",
-       [](const Launch&, const Target& t) { return number(t.gpu.core_registers); }},
-      {"gpu_block_shared_bytes",
-       [](const Launch&, const Target& t) { return number(t.gpu.block_shared_bytes); }},
-      {"gpu_core_shared_bytes",
-       [](const Launch&, const Target& t) { return number(t.gpu.core_shared_bytes); }},
-      {"gpu_core_lanes", [](const Launch&, const Target& t) { return number(t.gpu.core_lanes); }},
-      {"gpu_clock_mhz", [](const Launch&, const Target& t) { return number(t.gpu.clock_mhz); }},
-      {"gpu_bandwidth_gb_s",
-       [](const Launch&, const Target& t) { return number(t.gpu.bandwidth_gb_s); }},
+      {"gpu_capability", size<Property::kCapability>},
+      {"gpu_core_threads", size<Property::kCoreThreads>},
+      {"gpu_core_registers", size<Property::kCoreRegisters>},
+      {"gpu_block_shared_bytes", size<Property::kBlockSharedBytes>},
+      {"gpu_core_shared_bytes", size<Property::kCoreSharedBytes>},
+      {"gpu_core_lanes", size<Property::kCoreLanes>},
+      {"gpu_clock_mhz", size<Property::kClockMhz>},
+      {"gpu_bandwidth_gb_s", size<Property::kBandwidthGbS>},
   };
   return columns;
 }

@@ -1,33 +1,43 @@
 #include "tessera/scheduling/feature/machine_columns.h"
 
+#include "tessera/machine/target/properties.h"
 #include "tessera/scheduling/feature/schema.h"
 
 namespace tessera::feature {
 namespace {
 
+using target::Property;
 using target::Target;
 
-float flag(bool b) { return b ? 1 : 0; }
-float bytes(std::int64_t n) { return slog(static_cast<double>(n)); }
+template <Property P>
+float flag(const Target& t) {
+  return static_cast<float>(target::value_of(P, t));
+}
+template <Property P>
+float size(const Target& t) {
+  return slog(target::value_of(P, t));
+}
 
 }  // namespace
 
+// The last has the name of the architecture that the shipped weights were trained for; names are
+// part of the schema.
 const std::vector<MachineColumn>& machine_columns() {
   static const std::vector<MachineColumn> columns = {
-      {"cores", [](const Target& t) { return slog(t.code_threads()); }},
-      {"vector_bytes", [](const Target& t) { return slog(t.vector_bytes); }},
-      {"vector_registers", [](const Target& t) { return slog(t.vector_registers); }},
-      {"l1_bytes", [](const Target& t) { return bytes(t.l1_bytes); }},
-      {"l2_bytes", [](const Target& t) { return bytes(t.l2_bytes); }},
-      {"l3_bytes", [](const Target& t) { return bytes(t.l3_bytes); }},
-      {"line_bytes", [](const Target& t) { return slog(t.line_bytes); }},
-      {"has_fma", [](const Target& t) { return flag(t.has_fma); }},
-      {"has_f16", [](const Target& t) { return flag(t.has_f16); }},
-      {"has_bf16_dot", [](const Target& t) { return flag(t.has_bf16_dot); }},
-      {"has_bf16_mma", [](const Target& t) { return flag(t.has_bf16_mma); }},
-      {"has_i8_dot", [](const Target& t) { return flag(t.has_i8_dot); }},
-      {"has_i8_mma", [](const Target& t) { return flag(t.has_i8_mma); }},
-      {"is_aarch64", [](const Target& t) { return flag(t.arch == target::Arch::kAArch64); }},
+      {"cores", size<Property::kThreads>},
+      {"vector_bytes", size<Property::kVectorBytes>},
+      {"vector_registers", size<Property::kVectorRegisters>},
+      {"l1_bytes", size<Property::kL1Bytes>},
+      {"l2_bytes", size<Property::kL2Bytes>},
+      {"l3_bytes", size<Property::kL3Bytes>},
+      {"line_bytes", size<Property::kLineBytes>},
+      {"has_fma", flag<Property::kFma>},
+      {"has_f16", flag<Property::kF16>},
+      {"has_bf16_dot", flag<Property::kBf16Dot>},
+      {"has_bf16_mma", flag<Property::kBf16Mma>},
+      {"has_i8_dot", flag<Property::kI8Dot>},
+      {"has_i8_mma", flag<Property::kI8Mma>},
+      {"is_aarch64", flag<Property::kLaneOperands>},
   };
   return columns;
 }
