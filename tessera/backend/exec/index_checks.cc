@@ -27,9 +27,9 @@ std::optional<std::size_t> input_behind(const Graph& graph, const graph::Uses& u
     const ValueId from = node.inputs.empty() ? graph::kNoValue : node.inputs[0];
     if (from == graph::kNoValue) return std::nullopt;
     const Shape &before = graph.shape(from), &after = graph.shape(id);
-    const bool moves = op == "transpose" || op == "expand";
-    const bool reshapes =
-        op == "reshape" && (!tuples || (!before.empty() && before.back() == after.back()));
+    const bool moves = node.op->is(graph::fact::kPermutes) || op == "expand";
+    const bool reshapes = node.op->is(graph::fact::kReshapes) &&
+                          (!tuples || (!before.empty() && before.back() == after.back()));
     if (!(op == "cast" || reshapes || (moves && !tuples))) return std::nullopt;
     id = from;
   }
@@ -38,7 +38,7 @@ std::optional<std::size_t> input_behind(const Graph& graph, const graph::Uses& u
 // The sizes that the indices of a node are for; empty: the node has none.
 std::vector<std::int64_t> indexed_sizes(const Graph& graph, const Node& node) {
   const std::string_view op = node.op->name;
-  if (op == "gather" || op == "gather_elements") {
+  if (node.op->is(graph::fact::kIndexes)) {
     return {graph.shape(node.inputs[0])[static_cast<std::size_t>(node.attrs.integer("axis"))]};
   }
   if (op != "gather_nd") return {};

@@ -33,6 +33,27 @@ struct NodeView {
   DType dtype(std::size_t i) const { return types[i]->dtype; }
 };
 
+// What passes need to know of an operator, apart from how it fuses: bits of OpDef::facts.
+namespace fact {
+enum Fact : std::uint32_t {
+  kKeepsAxes = 1 << 0,    // all data have the same axes and may be permuted together
+  kJoins = 1 << 1,        // every operand is data; of other operators only the first is
+  kImages = 1 << 2,       // "layout" says which axis of the data holds channels
+  kConvolves = 1 << 3,    // linear in images and in weights, operand 1
+  kTransposed = 1 << 4,   // ... and spreads every element over its window
+  kSamples = 1 << 5,      // reads images at positions of its own
+  kContracts = 1 << 6,    // linear in both operands, whose axes have labels
+  kPermutes = 1 << 7,     // moves axes, as "perm" says
+  kReshapes = 1 << 8,     // the same elements in the same order
+  kReduces = 1 << 9,      // one axis ("axis") or several ("axes"), which "keepdims" may keep
+  kNormalizes = 1 << 10,  // over the axes from "axis" on
+  kAxis = 1 << 11,        // "axis" is an axis of the data
+  kAxes = 1 << 12,        // "axes" are
+  kPerAxis = 1 << 13,     // lists have a number for each axis
+  kIndexes = 1 << 14,     // operand 1 holds indices into "axis" of operand 0
+};
+}  // namespace fact
+
 struct OpDef {
   const char* name;  // "conv"
   Fusion fusion;
@@ -50,7 +71,16 @@ struct OpDef {
   // that must equal `define`. Null: evaluate_node interprets `define`.
   Result<std::vector<HostTensor>> (*evaluate)(
       const NodeView& node, const std::vector<const HostTensor*>& inputs) = nullptr;
+  std::uint32_t facts = 0;
+
+  bool is(std::uint32_t any) const { return (facts & any) != 0; }
 };
+
+// The row with facts.
+inline OpDef with(std::uint32_t facts, OpDef op) {
+  op.facts |= facts;
+  return op;
+}
 
 // Null when there is none.
 const OpDef* find_op(std::string_view name);

@@ -212,7 +212,7 @@ class Partitioner {
     if (f != Fusion::kReduction && !movement) return {};
     // Each part of a concatenation is chosen element by element: work inside would be done for all.
     // To take parts of others is no work.
-    const bool concat = is(n, "concat");
+    const bool concat = is(n, graph::fact::kJoins);
     const std::int32_t group = group_of_[at(n)];
     for (const ValueId id : graph_.nodes[at(n)].inputs) {
       if (id == kNoValue || uses_.producer[at(id)] < 0 || uses_.is_output[at(id)]) continue;
@@ -238,15 +238,15 @@ class Partitioner {
   // A window would choose the part of a concatenation once for each of its places, and a product
   // would read what is transposed against the grain.
   bool only_moves(std::int32_t group, std::int32_t reader) const {
-    const std::string_view moves = is(reader, "conv")       ? "transpose"
-                                   : is(reader, "contract") ? "concat"
-                                                            : "";
+    std::uint32_t moves = 0;
+    if (is_conv(reader)) moves = graph::fact::kPermutes;
+    if (is(reader, graph::fact::kContracts)) moves = graph::fact::kJoins;
     const std::vector<std::int32_t>& members = members_[at(group)];
-    return !moves.empty() && std::any_of(members.begin(), members.end(), [&](std::int32_t n) {
-      return is(n, moves);
-    }) && std::all_of(members.begin(), members.end(), [&](std::int32_t n) {
-      return is(n, moves) || is(n, "cast");
-    });
+    return moves != 0 &&
+           std::any_of(members.begin(), members.end(),
+                       [&](std::int32_t n) { return is(n, moves); }) &&
+           std::all_of(members.begin(), members.end(),
+                       [&](std::int32_t n) { return is(n, moves) || is(n, "cast"); });
   }
 
   // What a layer of DenseNet does to all channels before it: stored, a product would read them once
@@ -254,10 +254,10 @@ class Partitioner {
   bool changed_concat(std::int32_t group, std::int32_t reader) const {
     const auto& members = members_[at(group)];
     const auto concats = std::count_if(members.begin(), members.end(),
-                                       [&](std::int32_t n) { return is(n, "concat"); });
-    return is(reader, "contract") && concats == 1 && members.size() > 1 &&
+                                       [&](std::int32_t n) { return is(n, graph::fact::kJoins); });
+    return is(reader, graph::fact::kContracts) && concats == 1 && members.size() > 1 &&
            std::all_of(members.begin(), members.end(), [&](std::int32_t n) {
-             return is(n, "concat") || fusion(n) == Fusion::kPointwise;
+             return is(n, graph::fact::kJoins) || fusion(n) == Fusion::kPointwise;
            });
   }
 
@@ -291,7 +291,7 @@ class Partitioner {
     for (const std::int32_t n : members_[at(group)]) {
       if (fusion(n) == Fusion::kPointwise) continue;
       const Node& node = graph_.nodes[at(n)];
-      if (!is(n, "conv") || node.attrs.word("layout") != "nhwc") return false;
+      if (!is_conv(n) || node.attrs.word("layout") != "nhwc") return false;
       const std::int64_t channels = graph_.shape(node.outputs[0]).back();
       if (channels < 2 || node.attrs.integer("group", 1) != channels) return false;
       ++windows;
@@ -335,6 +335,10 @@ class Partitioner {
   bool is(std::int32_t n, std::string_view op) const {
     return std::string_view(graph_.nodes[at(n)].op->name) == op;
   }
+  bool is(std::int32_t n, std::uint32_t facts) const { return graph_.nodes[at(n)].op->is(facts); }
+  bool is_conv(std::int32_t n) const {
+    return is(n, graph::fact::kConvolves) && !is(n, graph::fact::kTransposed);
+  }
   // The only node that reads the value, which is no output; -1: there are others.
   std::int32_t only_reader(ValueId v) const {
     const auto& readers = uses_.readers[at(v)];
@@ -353,12 +357,14 @@ class Partitioner {
                        shape[shape.size() - 2] >= kLeastQueries &&
                        softmax.attrs.integer("axis") == static_cast<std::int64_t>(shape.size()) - 1;
     const std::int32_t maker = uses_.producer[at(scores)], user = only_reader(weights);
-    if (!suits || maker < 0 || user < 0 || only_reader(scores) != n || !is(user, "contract"))
+    if (!suits || maker < 0 || user < 0 || only_reader(scores) != n ||
+        !is(user, graph::fact::kContracts))
       return {};
     const std::int32_t first = group_of_[at(maker)], last = group_of_[at(user)];
     const auto& members = members_[at(first)];
-    const bool product = std::any_of(members.begin(), members.end(),
-                                     [&](std::int32_t m) { return is(m, "contract"); });
+    const bool product = std::any_of(members.begin(), members.end(), [&](std::int32_t m) {
+      return is(m, graph::fact::kContracts);
+    });
     const std::size_t total = members.size() + members_[at(last)].size() + 1;
     if (!product || first == last || total > static_cast<std::size_t>(options_.max_nodes) ||
         path_outside(first, {n}))

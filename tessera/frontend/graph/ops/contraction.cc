@@ -193,7 +193,7 @@ Result<std::vector<HostTensor>> evaluate_det(const NodeView& node,
 
 std::vector<OpDef> contraction_ops() {
   return {
-      {"contract", Fusion::kContraction, infer_contract, define_contract},
+      with(fact::kContracts, {"contract", Fusion::kContraction, infer_contract, define_contract}),
       {"contract_parts", Fusion::kContraction, infer_contract_parts, define_contract_parts},
       {"det", Fusion::kHost, infer_det, nullptr, evaluate_det},
       {"float_parts", Fusion::kInjective, infer_parts, define_parts, evaluate_parts},

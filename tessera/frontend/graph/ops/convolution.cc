@@ -274,8 +274,10 @@ Result<Buffers> define_transposed_winograd(te::DagBuilder& b, const std::string&
 std::vector<OpDef> convolution_ops() {
   return {
       {"columns", Fusion::kInjective, infer_columns, define_columns},
-      {"conv", Fusion::kContraction, infer_conv, define_conv},
-      {"conv_transpose", Fusion::kContraction, infer_conv_transpose, define_conv_transpose},
+      with(fact::kKeepsAxes | fact::kImages | fact::kConvolves,
+           {"conv", Fusion::kContraction, infer_conv, define_conv}),
+      with(fact::kKeepsAxes | fact::kImages | fact::kConvolves | fact::kTransposed,
+           {"conv_transpose", Fusion::kContraction, infer_conv_transpose, define_conv_transpose}),
       {"conv_transpose_winograd", Fusion::kContraction, infer_transposed_winograd,
        define_transposed_winograd},
       {"conv_winograd", Fusion::kContraction, infer_winograd, define_winograd},

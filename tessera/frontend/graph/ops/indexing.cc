@@ -220,9 +220,10 @@ Result<Tensors> evaluate_gather_nd(const NodeView& node, const std::vector<const
 
 std::vector<OpDef> indexing_ops() {
   std::vector<OpDef> ops = {
-      {"gather", Fusion::kInjective, infer_gather, define_gather, evaluate_gather},
-      {"gather_elements", Fusion::kInjective, infer_gather_elements, define_gather_elements,
-       evaluate_gather_elements},
+      with(fact::kIndexes,
+           {"gather", Fusion::kInjective, infer_gather, define_gather, evaluate_gather}),
+      with(fact::kIndexes, {"gather_elements", Fusion::kInjective, infer_gather_elements,
+                            define_gather_elements, evaluate_gather_elements}),
       {"gather_nd", Fusion::kInjective, infer_gather_nd, define_gather_nd, evaluate_gather_nd},
   };
   for (const OpDef& op : masking_ops()) ops.push_back(op);

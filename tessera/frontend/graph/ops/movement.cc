@@ -247,12 +247,17 @@ Result<Tensors> evaluate_concat(const NodeView& node, const std::vector<const Ho
 
 std::vector<OpDef> movement_ops() {
   return {
-      {"reshape", Fusion::kAlias, infer_reshape, define_reshape, evaluate_reshape},
-      {"transpose", Fusion::kInjective, infer_transpose, define_transpose, evaluate_transpose},
-      {"expand", Fusion::kInjective, infer_expand, define_expand, evaluate_expand},
-      {"slice", Fusion::kInjective, infer_slice, define_slice, evaluate_slice},
-      {"concat", Fusion::kInjective, infer_concat, define_concat, evaluate_concat},
-      pad_op(),
+      with(fact::kReshapes,
+           {"reshape", Fusion::kAlias, infer_reshape, define_reshape, evaluate_reshape}),
+      with(fact::kPermutes, {"transpose", Fusion::kInjective, infer_transpose, define_transpose,
+                             evaluate_transpose}),
+      with(fact::kKeepsAxes | fact::kPerAxis,
+           {"expand", Fusion::kInjective, infer_expand, define_expand, evaluate_expand}),
+      with(fact::kKeepsAxes | fact::kPerAxis,
+           {"slice", Fusion::kInjective, infer_slice, define_slice, evaluate_slice}),
+      with(fact::kKeepsAxes | fact::kJoins | fact::kAxis,
+           {"concat", Fusion::kInjective, infer_concat, define_concat, evaluate_concat}),
+      with(fact::kKeepsAxes | fact::kPerAxis, pad_op()),
   };
 }
 

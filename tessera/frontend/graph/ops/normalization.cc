@@ -132,16 +132,19 @@ std::vector<OpDef> normalization_ops() {
   return {{.name = "layernorm",
            .fusion = Fusion::kReduction,
            .infer = infer_layernorm,
-           .define = define_layernorm},
+           .define = define_layernorm,
+           .facts = fact::kKeepsAxes | fact::kNormalizes},
           {.name = "lrn", .fusion = Fusion::kReduction, .infer = infer_lrn, .define = define_lrn},
           {.name = "rmsnorm",
            .fusion = Fusion::kReduction,
            .infer = infer_rmsnorm,
-           .define = define_rmsnorm},
+           .define = define_rmsnorm,
+           .facts = fact::kKeepsAxes | fact::kNormalizes},
           {.name = "softmax",
            .fusion = Fusion::kReduction,
            .infer = infer_softmax,
-           .define = define_softmax}};
+           .define = define_softmax,
+           .facts = fact::kKeepsAxes | fact::kAxis}};
 }
 
 }  // namespace tessera::graph

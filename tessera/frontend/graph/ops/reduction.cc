@@ -160,11 +160,13 @@ std::vector<OpDef> reduction_ops() {
   return {{.name = "arg_reduce",
            .fusion = Fusion::kReduction,
            .infer = infer_arg_reduce,
-           .define = define_arg_reduce},
+           .define = define_arg_reduce,
+           .facts = fact::kReduces | fact::kAxis},
           {.name = "reduce",
            .fusion = Fusion::kReduction,
            .infer = infer_reduce,
-           .define = define_reduce}};
+           .define = define_reduce,
+           .facts = fact::kReduces | fact::kAxes}};
 }
 
 }  // namespace tessera::graph

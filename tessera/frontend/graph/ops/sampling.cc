@@ -261,8 +261,10 @@ Result<Buffers> define_col2im(te::DagBuilder& b, const std::string& name, const 
 
 std::vector<OpDef> sampling_ops() {
   std::vector<OpDef> ops = {
-      {"upsample", Fusion::kInjective, infer_upsample, define_upsample, evaluate_upsample},
-      {"resize", Fusion::kWindow, infer_resize, define_resize},
+      with(fact::kKeepsAxes | fact::kPerAxis,
+           {"upsample", Fusion::kInjective, infer_upsample, define_upsample, evaluate_upsample}),
+      with(fact::kKeepsAxes | fact::kSamples | fact::kAxes,
+           {"resize", Fusion::kWindow, infer_resize, define_resize}),
       {"col2im", Fusion::kWindow, infer_col2im, define_col2im},
   };
   for (const OpDef& op : grid_ops()) ops.push_back(op);

@@ -159,7 +159,7 @@ Result<Buffers> define_max_pool_indices(te::DagBuilder& b, const std::string& na
 std::vector<OpDef> window_ops() {
   return {
       {"max_pool_indices", Fusion::kWindow, infer_max_pool_indices, define_max_pool_indices},
-      {"pool", Fusion::kWindow, infer_pool, define_pool},
+      with(fact::kKeepsAxes | fact::kImages, {"pool", Fusion::kWindow, infer_pool, define_pool}),
   };
 }
 

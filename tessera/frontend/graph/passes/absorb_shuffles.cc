@@ -21,6 +21,9 @@ constexpr std::size_t kChannels = 1;  // layouts are chosen later
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 bool is(const Node& node, std::string_view op) { return op == node.op->name; }
+bool is_conv(const Node& node) {
+  return node.op->is(fact::kConvolves) && !node.op->is(fact::kTransposed);
+}
 
 // The channel of x that is channel i of reshape(transpose(reshape(x, opened), perm), shape of x),
 // by i; nullopt: more moves than channels.
@@ -65,7 +68,7 @@ bool slices_channels(const Graph& graph, const Node& node) {
 }
 
 bool joins_channels(const Node& node) {
-  return is(node, "concat") && at(node.attrs.integer("axis")) == kChannels;
+  return node.op->is(fact::kJoins) && at(node.attrs.integer("axis")) == kChannels;
 }
 
 // Computes each channel of `x`, an operand, by itself and with constants, into the same channel.
@@ -79,13 +82,14 @@ bool follows(const Graph& graph, const Node& node, ValueId x) {
              return id == x || id == kNoValue || graph.constant(id);
            });
   }
-  if (is(node, "pool")) return node.attrs.word("layout") == "nchw";
+  if (node.op->is(fact::kImages) && !node.op->is(fact::kConvolves))
+    return node.attrs.word("layout") == "nchw";
   if (is(node, "reduce")) {
     const auto& axes = node.attrs.integers("axes");
     return !axes.empty() &&
            std::all_of(axes.begin(), axes.end(), [](std::int64_t a) { return at(a) > kChannels; });
   }
-  return is(node, "conv") && node.attrs.word("layout") == "nchw" && node.inputs[0] == x &&
+  return is_conv(node) && node.attrs.word("layout") == "nchw" && node.inputs[0] == x &&
          graph.constant(node.inputs[1]) && in[kChannels] > 1 &&
          node.attrs.integer("group", 1) == in[kChannels];
 }
@@ -95,12 +99,12 @@ struct Factors {
   std::size_t input = 0, axis = 0;
 };
 std::optional<Factors> factors_of(const Graph& graph, const Node& node, ValueId x) {
-  if (is(node, "conv")) {
+  if (is_conv(node)) {
     const bool dense = node.attrs.integer("group", 1) == 1 && node.attrs.word("layout") == "nchw";
     if (!dense || node.inputs[0] != x || !graph.constant(node.inputs[1])) return std::nullopt;
     return Factors{1, 1};
   }
-  if (!is(node, "contract") || graph.shape(x).size() <= kChannels) return std::nullopt;
+  if (!node.op->is(fact::kContracts) || graph.shape(x).size() <= kChannels) return std::nullopt;
   if (node.attrs.has("a_starts") || node.attrs.has("b_starts")) return std::nullopt;
   const std::size_t side = node.inputs[0] == x ? 0 : 1;
   if (node.inputs[side] != x || !graph.constant(node.inputs[1 - side])) return std::nullopt;
@@ -145,7 +149,7 @@ class Shuffles {
   }
 
   void find(const Node& close) {
-    if (!is(close, "reshape")) return;
+    if (!close.op->is(fact::kReshapes)) return;
     const Node* transpose = own_producer(close.inputs[0], "transpose");
     const Node* open = transpose ? own_producer(transpose->inputs[0], "reshape") : nullptr;
     if (!open) return;
@@ -427,8 +431,8 @@ class Absorber {
         // Weights of a depthwise convolution have the channels first, others broadcast.
         const Shape shape = e.shape(id);
         const std::size_t missing = e.shape(x).size() - shape.size();
-        if (!is(node, "conv") && (missing > kChannels || shape[kChannels - missing] == 1)) continue;
-        TESSERA_TRY(inputs[i], permute(e, id, is(node, "conv") ? 0 : kChannels - missing, order));
+        if (!is_conv(node) && (missing > kChannels || shape[kChannels - missing] == 1)) continue;
+        TESSERA_TRY(inputs[i], permute(e, id, is_conv(node) ? 0 : kChannels - missing, order));
       }
     }
     TESSERA_TRY(const ValueId result, e.add(node.op->name, inputs, node.attrs));

@@ -73,8 +73,7 @@ std::optional<Part> part_of(const Editor& e, ValueId id) {
 }
 
 Result<ValueId> absorb(Editor& e, const Node& node) {
-  if (node.op->fusion != Fusion::kContraction || std::string_view(node.op->name) != "contract")
-    return kNoValue;
+  if (!node.op->is(fact::kContracts)) return kNoValue;
   std::vector<ValueId> inputs = node.inputs;
   Attrs attrs = node.attrs;
   bool changed = false;

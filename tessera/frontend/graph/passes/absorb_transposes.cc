@@ -48,9 +48,8 @@ Result<ValueId> absorb_result(Editor& e, const Node& transpose) {
 
 Result<bool> absorb_transposes(Graph& graph, const PassOptions&) {
   return Editor(graph).rewrite([](Editor& e, const Node& node) -> Result<ValueId> {
-    const std::string_view op = node.op->name;
-    if (op == "contract") return absorb_operands(e, node);
-    if (op == "transpose") return absorb_result(e, node);
+    if (node.op->is(fact::kContracts)) return absorb_operands(e, node);
+    if (node.op->is(fact::kPermutes)) return absorb_result(e, node);
     return kNoValue;
   });
 }

@@ -11,8 +11,8 @@ namespace tessera::graph {
 namespace {
 
 bool has_own_layout(const Node& node) {
-  const std::string_view op = node.op->name;
-  return op == "pool" || op == "concat" || op == "resize";
+  return node.op->is(fact::kImages | fact::kJoins | fact::kSamples) &&
+         !node.op->is(fact::kConvolves);
 }
 
 // Asks the nodes that would be worth a decision of their own, which prefer what the cut chose.

@@ -40,7 +40,7 @@ std::optional<Gate> gate_of(const Editor& e, const Node& contract) {
 }
 
 Result<ValueId> fold(Editor& e, const Node& node, const PassOptions& options) {
-  if (std::string_view(node.op->name) != "contract" || !e.constant_of(node.inputs[1]) ||
+  if (!node.op->is(fact::kContracts) || !e.constant_of(node.inputs[1]) ||
       node.attrs.has("a_starts") || node.attrs.has("b_starts"))
     return kNoValue;
   const std::string a = node.attrs.word("a"), b = node.attrs.word("b");

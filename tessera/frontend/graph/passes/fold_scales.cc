@@ -72,7 +72,7 @@ std::size_t channel_axis(const Node& conv, const Shape& image) {
 // conv: weights [co, ci / groups, k...]; conv_transpose: [ci, co / groups, k...].
 HostTensor scale_conv_result(const HostTensor& w, const std::vector<double>& s, const Node& conv) {
   const std::int64_t row = w.size() / w.shape()[0], kernel = row / w.shape()[1];
-  if (std::string_view(conv.op->name) == "conv") {
+  if (!conv.op->is(fact::kTransposed)) {
     return scaled(w, row, [&](std::int64_t i) { return s[at(i / row)]; });
   }
   const std::int64_t ci_per_group = w.shape()[0] / conv.attrs.integer("group", 1);
@@ -89,10 +89,7 @@ HostTensor scale_conv_operand(const HostTensor& w, const std::vector<double>& s,
   });
 }
 
-bool is_conv(const Node& node) {
-  const std::string_view op = node.op->name;
-  return op == "conv" || op == "conv_transpose";
-}
+bool is_conv(const Node& node) { return node.op->is(fact::kConvolves); }
 
 // `linear` with its weights multiplied by `factor`, a constant that its result is multiplied with.
 Result<ValueId> scale_result(Editor& e, const Node& linear, const HostTensor& factor) {
@@ -130,7 +127,7 @@ const Node* own_linear(const Editor& e, ValueId id) {
   const Node* node = e.producer(id);
   if (!node || !e.has_one_reader(id) || !is_float(e.dtype(id))) return nullptr;
   if (is_conv(*node)) return e.constant_of(node->inputs[1]) ? node : nullptr;
-  const bool constant = std::string_view(node->op->name) == "contract" &&
+  const bool constant = node->op->is(fact::kContracts) &&
                         (e.constant_of(node->inputs[0]) || e.constant_of(node->inputs[1]));
   return constant ? node : nullptr;
 }
@@ -221,9 +218,8 @@ Result<bool> fold_scales(Graph& graph, const PassOptions& options) {
   bool changed = false;
   for (bool again = true; again;) {
     const auto rule = [](Editor& e, const Node& node) -> Result<ValueId> {
-      const std::string_view op = node.op->name;
-      if (op == "mul") return fold_mul(e, node);
-      if (op == "conv") return fold_into_conv(e, node);
+      if (std::string_view(node.op->name) == "mul") return fold_mul(e, node);
+      if (is_conv(node) && !node.op->is(fact::kTransposed)) return fold_into_conv(e, node);
       const auto add = with_constant(e, &node, "add");
       if (add && is_float(e.dtype(add->v))) return merge_constants(e, *add, "add");
       return kNoValue;

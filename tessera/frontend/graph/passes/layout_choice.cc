@@ -85,8 +85,7 @@ LayoutChoice choose_layouts(const Graph& graph, const Orders& orders,
   // Transposes outside the problem cost what they did.
   for (std::size_t n = 0; n < layouts.size(); ++n) {
     const Node& node = graph.nodes[n];
-    if (layouts[n].role != NodeRole::kFixed || std::string_view(node.op->name) != "transpose")
-      continue;
+    if (layouts[n].role != NodeRole::kFixed || !node.op->is(fact::kPermutes)) continue;
     if (!keeps_order(graph.shape(node.inputs[0]), node.attrs.integers("perm"))) {
       out.bytes += value_bytes(graph.type(node.inputs[0]));
     }
@@ -97,7 +96,7 @@ LayoutChoice choose_layouts(const Graph& graph, const Orders& orders,
 std::int64_t transposed_bytes(const Graph& graph) {
   std::int64_t bytes = 0;
   for (const Node& node : graph.nodes) {
-    if (std::string_view(node.op->name) != "transpose") continue;
+    if (!node.op->is(fact::kPermutes)) continue;
     if (keeps_order(graph.shape(node.inputs[0]), node.attrs.integers("perm"))) continue;
     bytes += value_bytes(graph.type(node.inputs[0]));
   }
@@ -133,7 +132,7 @@ class Applier {
       return e.add("reshape", inputs, old.attrs);
     }
     const Attrs attrs = second_attrs(before_, old, orders_);
-    if (std::string_view(old.op->name) == "transpose") {
+    if (old.op->is(fact::kPermutes)) {
       TESSERA_TRY(const ValueId moved, transpose(e, inputs[0], attrs.integers("perm")));
       return record(e, old.outputs[0], moved);
     }
@@ -172,8 +171,7 @@ class Applier {
                           std::size_t i) {
     const ValueId now = node.inputs[i];
     if (layouts_[n].tied[i]) return second(e, old.inputs[i], now);
-    const bool follows =
-        node.op->fusion == Fusion::kPointwise || std::string_view(node.op->name) == "concat";
+    const bool follows = node.op->fusion == Fusion::kPointwise || node.op->is(fact::kJoins);
     if (now == kNoValue || !follows) return now;
     const Permutation& order = orders_[at(old.outputs[0])];
     if (elements(e.shape(now)) == 1 && node.op->fusion == Fusion::kPointwise) return now;

@@ -13,34 +13,29 @@ using Integers = std::vector<std::int64_t>;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-bool is_one_of(std::string_view op, std::initializer_list<std::string_view> names) {
-  return std::find(names.begin(), names.end(), op) != names.end();
-}
-
 // Operators whose operands and result all have the same rank and take the same order.
 bool keeps_axes(const Node& node) {
-  const std::string_view op = node.op->name;
   if (node.op->fusion == Fusion::kPointwise) return true;
-  if (is_one_of(op, {"reduce", "arg_reduce"})) return node.attrs.integer("keepdims") != 0;
-  return is_one_of(op, {"softmax", "layernorm", "rmsnorm", "concat", "slice", "pad", "expand",
-                        "upsample", "resize", "pool", "conv", "conv_transpose"});
+  if (node.op->is(fact::kReduces)) return node.attrs.integer("keepdims") != 0;
+  return node.op->is(fact::kKeepsAxes);
 }
 
 // Operators all of whose operands are data; of the others it is the first.
 bool has_many_operands(const Node& node) {
-  return node.op->fusion == Fusion::kPointwise || std::string_view(node.op->name) == "concat";
+  return node.op->fusion == Fusion::kPointwise || node.op->is(fact::kJoins);
 }
 
 // An operator that keeps_axes can compute with all its data permuted by `order`.
 bool takes_order(const Graph& graph, const Node& node, const Permutation& order) {
-  const std::string_view op = node.op->name;
-  if (is_one_of(op, {"conv", "conv_transpose", "pool"})) {
+  if (node.op->is(fact::kImages)) {
     const Permutation last = channels_last_order(order.size());
     if (node.attrs.word("layout") == "nchw") return order == last;
-    return op == "pool" && order == inverse(last);  // convolutions never return to channels first
+    // Convolutions never return to channels first.
+    return !node.op->is(fact::kConvolves) && order == inverse(last);
   }
-  if (op == "expand") return graph.shape(node.inputs[0]).size() == order.size();
-  if (op == "layernorm" || op == "rmsnorm") {
+  if (std::string_view(node.op->name) == "expand")
+    return graph.shape(node.inputs[0]).size() == order.size();
+  if (node.op->is(fact::kNormalizes)) {
     const std::int64_t axis = node.attrs.integer("axis");
     for (std::size_t i = at(axis); i < order.size(); ++i) {
       if (order[i] != static_cast<std::int64_t>(i)) return false;
@@ -72,13 +67,12 @@ Integers reduced_axes(const Node& node) {
 // The order of the result when the first operand has `order`; none: the node cannot follow.
 std::optional<Permutation> order_behind(const Graph& graph, const Node& node,
                                         const Permutation& order) {
-  const std::string_view op = node.op->name;
   if (keeps_axes(node)) {
     if (!takes_order(graph, node, order)) return std::nullopt;
     return order;
   }
-  if (op == "reduce" || op == "arg_reduce") return without_axes(order, reduced_axes(node));
-  if (op == "reshape") {
+  if (node.op->is(fact::kReduces)) return without_axes(order, reduced_axes(node));
+  if (node.op->is(fact::kReshapes)) {
     return order_through_reshape(graph.shape(node.inputs[0]), graph.shape(node.outputs[0]), order);
   }
   return std::nullopt;
@@ -88,7 +82,7 @@ std::optional<Permutation> order_behind(const Graph& graph, const Node& node,
 std::optional<Permutation> order_before(const Graph& graph, const Node& node,
                                         const Permutation& order) {
   if (keeps_axes(node)) return order_behind(graph, node, order);
-  if (std::string_view(node.op->name) == "reshape") {
+  if (node.op->is(fact::kReshapes)) {
     return order_through_reshape(graph.shape(node.outputs[0]), graph.shape(node.inputs[0]), order);
   }
   return std::nullopt;
@@ -107,7 +101,7 @@ bool may_shuffle(const Graph& graph, const Node& node, const Permutation& order,
   if (uses.is_output[at(y)]) return false;
   for (const std::int32_t reader : uses.readers[at(y)]) {
     const Node& contract = graph.nodes[at(reader)];
-    if (std::string_view(contract.op->name) != "contract") return false;
+    if (!contract.op->is(fact::kContracts)) return false;
     const std::size_t side = contract.inputs[0] == y ? 0 : 1;
     if (!graph.constant(contract.inputs[1 - side])) return false;
     const char label = contract.attrs.word(side == 0 ? "a" : "b")[1];
@@ -156,8 +150,7 @@ Shape full_rank(const Shape& shape, std::size_t rank) {
 }
 
 bool is_channels_first(const Node& node) {
-  return is_one_of(node.op->name, {"conv", "conv_transpose"}) &&
-         node.attrs.word("layout") == "nchw";
+  return node.op->is(fact::kConvolves) && node.attrs.word("layout") == "nchw";
 }
 
 Permutation channels_last_order(std::size_t rank) {
@@ -170,13 +163,12 @@ Permutation channels_last_order(std::size_t rank) {
 NodeLayout node_layout(const Graph& graph, const Node& node, const Orders& orders,
                        const Uses& uses) {
   if (node.outputs.size() != 1 || node.inputs.empty()) return {};
-  const std::string_view op = node.op->name;
   const ValueId y = node.outputs[0];
-  if (op == "contract") return {NodeRole::kLabelled, {}};
+  if (node.op->is(fact::kContracts)) return {NodeRole::kLabelled, {}};
   if (has_many_operands(node)) return many_operand_layout(graph, node, orders);
   const ValueId x = node.inputs[0];
   if (x == kNoValue || (orders[at(x)].empty() && orders[at(y)].empty())) return {};
-  if (op == "transpose") return transpose_layout(graph, node, orders);
+  if (node.op->is(fact::kPermutes)) return transpose_layout(graph, node, orders);
   NodeLayout out{NodeRole::kTied, std::vector<bool>(node.inputs.size(), false)};
   out.tied[0] = true;
   const Permutation from = or_identity(graph, orders, x);
@@ -184,11 +176,12 @@ NodeLayout node_layout(const Graph& graph, const Node& node, const Orders& order
   const auto behind = order_behind(graph, node, from);
   if (behind && *behind == to) return out;
   // Where a reshape puts axes of size 1 is its own choice.
-  if (behind && op == "reshape" &&
+  const bool reshapes = node.op->is(fact::kReshapes);
+  if (behind && reshapes &&
       keeps_order(permuted(graph.shape(y), *behind), compose(inverse(*behind), to))) {
     return out;
   }
-  if (op != "reshape" || !orders[at(y)].empty() || !may_shuffle(graph, node, from, uses)) return {};
+  if (!reshapes || !orders[at(y)].empty() || !may_shuffle(graph, node, from, uses)) return {};
   out.shuffles = true;
   return out;
 }
@@ -231,35 +224,30 @@ void spread_orders(const Graph& graph, const Uses& uses, Orders& orders) {
 }
 
 Attrs second_attrs(const Graph& graph, const Node& node, const Orders& orders) {
-  const std::string_view op = node.op->name;
   Attrs attrs = node.attrs;
   const Permutation to = or_identity(graph, orders, node.outputs[0]);
   const Permutation from = or_identity(graph, orders, node.inputs[0]);
-  if (op == "transpose") {
+  if (node.op->is(fact::kPermutes)) {
     attrs.set("perm", compose(inverse(from), compose(node.attrs.integers("perm"), to)));
     return attrs;
   }
-  if (op == "reshape") {
+  if (node.op->is(fact::kReshapes)) {
     attrs.set("shape", permuted(graph.shape(node.outputs[0]), to));
     return attrs;
   }
   // Where operands may lack the order, the result has it.
   const Permutation& order = has_many_operands(node) ? to : from;
-  if (is_one_of(op, {"conv", "conv_transpose", "pool"})) {
+  if (node.op->is(fact::kImages)) {
     attrs.set("layout", std::string(node.attrs.word("layout") == "nchw" ? "nhwc" : "nchw"));
-  } else if (is_one_of(op, {"softmax", "concat", "arg_reduce"})) {
+  } else if (node.op->is(fact::kAxis)) {
     attrs.set("axis", inverse(order)[at(node.attrs.integer("axis"))]);
-  } else if (op == "reduce") {
+  } else if (node.op->is(fact::kAxes)) {
     Integers axes;
     for (const std::int64_t a : node.attrs.integers("axes")) axes.push_back(inverse(order)[at(a)]);
-    std::sort(axes.begin(), axes.end());
+    // The tables of samples stay with their axes, so those are not sorted.
+    if (node.op->is(fact::kReduces)) std::sort(axes.begin(), axes.end());
     attrs.set("axes", axes);
-  } else if (op == "resize") {
-    // The tables stay with their axes, so these are not sorted.
-    Integers axes;
-    for (const std::int64_t a : node.attrs.integers("axes")) axes.push_back(inverse(order)[at(a)]);
-    attrs.set("axes", axes);
-  } else if (is_one_of(op, {"slice", "pad", "expand", "upsample"})) {
+  } else if (node.op->is(fact::kPerAxis)) {
     for (const char* name : {"starts", "steps", "sizes", "before", "after", "shape", "factors"}) {
       if (attrs.has(name)) attrs.set(name, permuted(node.attrs.integers(name), order));
     }

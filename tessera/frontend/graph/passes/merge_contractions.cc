@@ -27,7 +27,7 @@ struct Product {
 
 std::optional<Product> product_of(const Graph& graph, std::size_t n) {
   const Node& node = graph.nodes[n];
-  if (std::string_view(node.op->name) != "contract") return std::nullopt;
+  if (!node.op->is(fact::kContracts)) return std::nullopt;
   const bool swapped = graph.constant(node.inputs[0]) != nullptr;
   const HostTensor* w = graph.constant(node.inputs[swapped ? 0 : 1]);
   if (!w || graph.constant(node.inputs[swapped ? 1 : 0])) return std::nullopt;
@@ -107,9 +107,8 @@ bool contractions_read(const Graph& graph, const Uses& uses, ValueId v) {
   if (uses.is_output[static_cast<std::size_t>(v)] || readers.empty()) return false;
   return std::all_of(readers.begin(), readers.end(), [&](std::int32_t r) {
     const Node& reader = graph.nodes[static_cast<std::size_t>(r)];
-    const std::string_view op = reader.op->name;
-    return op == "contract" ||
-           (op == "reshape" && contractions_read(graph, uses, reader.outputs[0]));
+    if (reader.op->is(fact::kReshapes)) return contractions_read(graph, uses, reader.outputs[0]);
+    return reader.op->is(fact::kContracts);
   });
 }
 

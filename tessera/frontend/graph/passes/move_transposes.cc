@@ -18,7 +18,7 @@ constexpr int kMaxTries = 128;
 std::set<Permutation> permutations(const Graph& graph) {
   std::set<Permutation> found;
   for (const Node& node : graph.nodes) {
-    if (std::string_view(node.op->name) != "transpose") continue;
+    if (!node.op->is(fact::kPermutes)) continue;
     found.insert(node.attrs.integers("perm"));
     found.insert(inverse(node.attrs.integers("perm")));
   }
@@ -29,7 +29,7 @@ std::set<Permutation> permutations(const Graph& graph) {
 Orders seed_orders(const Graph& graph, const Permutation& p, bool before, bool behind) {
   Orders orders(graph.values.size());
   for (const Node& node : graph.nodes) {
-    if (std::string_view(node.op->name) != "transpose") continue;
+    if (!node.op->is(fact::kPermutes)) continue;
     const Permutation& perm = node.attrs.integers("perm");
     if (before && perm == p && !graph.constant(node.inputs[0])) {
       orders[static_cast<std::size_t>(node.inputs[0])] = p;
@@ -77,7 +77,7 @@ Result<bool> move_one(Graph& graph) {
   int tries = 0;
   for (std::size_t n = 0; n < graph.nodes.size() && tries < kMaxTries; ++n) {
     const Node& node = graph.nodes[n];
-    if (std::string_view(node.op->name) != "transpose" || graph.constant(node.inputs[0])) continue;
+    if (!node.op->is(fact::kPermutes) || graph.constant(node.inputs[0])) continue;
     const Permutation perm = node.attrs.integers("perm");
     for (const bool before : {true, false}) {
       ++tries;

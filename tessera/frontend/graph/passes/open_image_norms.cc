@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "tessera/frontend/graph/passes/editor.h"
+#include "tessera/frontend/graph/passes/layout_orders.h"
 #include "tessera/frontend/graph/passes/passes.h"
 
 namespace tessera::graph {
@@ -95,10 +96,7 @@ bool has_type(const Editor& e, const Node& norm) {
 }  // namespace
 
 Result<bool> open_image_norms(Graph& graph, const PassOptions&) {
-  const bool images = std::any_of(graph.nodes.begin(), graph.nodes.end(), [](const Node& node) {
-    const std::string_view op = node.op->name;
-    return (op == "conv" || op == "conv_transpose") && node.attrs.word("layout") == "nchw";
-  });
+  const bool images = std::any_of(graph.nodes.begin(), graph.nodes.end(), is_channels_first);
   if (!images) return false;
   return Editor(graph).rewrite([](Editor& e, const Node& node) -> Result<ValueId> {
     if (std::string_view(node.op->name) != "layernorm" || !has_type(e, node)) return kNoValue;

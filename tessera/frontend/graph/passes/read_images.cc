@@ -18,8 +18,9 @@ constexpr std::int64_t kFewChannels = 4;
 
 // The transpose that makes the channels of an image the last, which only this convolution reads.
 const Node* turned_image(const Editor& e, const Node& conv) {
-  if (std::string_view(conv.op->name) != "conv" || conv.attrs.integer("group", 1) != 1 ||
-      conv.attrs.word("layout") != "nhwc" || conv.attrs.has("reads"))
+  if (!conv.op->is(fact::kConvolves) || conv.op->is(fact::kTransposed) ||
+      conv.attrs.integer("group", 1) != 1 || conv.attrs.word("layout") != "nhwc" ||
+      conv.attrs.has("reads"))
     return nullptr;
   const Node* transpose = e.producer(conv.inputs[0], "transpose");
   if (!transpose || !e.has_one_reader(conv.inputs[0])) return nullptr;

@@ -37,7 +37,7 @@ plan::Convolution describe(const Graph& g, const Node& conv) {
   // read_images changed what it reads, not what it is.
   if (c.channels_last && conv.attrs.has("reads"))
     std::rotate(c.in.begin() + 1, c.in.begin() + 2, c.in.end());
-  if (std::string_view(conv.op->name) == "conv_transpose") {
+  if (conv.op->is(fact::kTransposed)) {
     c.transposed = true;
     const Integers extra = per_dim(conv, "output_padding", rank, 0);
     for (std::size_t d = 0; d < rank; ++d) c.after[d] -= extra[d];
@@ -145,8 +145,7 @@ Result<ValueId> to_contract(Editor& e, const Node& conv, bool shapes_only) {
 
 std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
                                            const plan::Rules& rules) {
-  const std::string_view op = node.op->name;
-  if (op != "conv" && op != "conv_transpose") return std::nullopt;
+  if (!node.op->is(fact::kConvolves)) return std::nullopt;
   const plan::Convolution conv = describe(graph, node);
   if (conv.transposed) {
     if (node.attrs.has("gathered")) return std::nullopt;

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <string_view>
 
 #include "tessera/frontend/graph/passes/permutation.h"
@@ -145,23 +146,24 @@ Result<ValueId> skip_expand(Editor& e, const Node& node) {
   return kNoValue;
 }
 
+Result<ValueId> drop_if_nothing(Editor& e, const Node& node) {
+  return e.shape(node.inputs[0]) == e.shape(node.outputs[0]) ? node.inputs[0] : kNoValue;
+}
+
 }  // namespace
 
 Result<ValueId> simplify_movement(Editor& e, const Node& node) {
-  const std::string_view op = node.op->name;
-  if (op == "reshape") return simplify_reshape(e, node);
-  if (op == "transpose") return simplify_transpose(e, node);
-  if (op == "slice") return simplify_slice(e, node);
-  if (op == "concat") return simplify_concat(e, node);
-  if (op == "reduce") return simplify_reduce(e, node);
-  if (op == "conv") return merge_pad_into_conv(e, node);
-  if (op == "pad") {
-    const bool nothing = e.shape(node.inputs[0]) == e.shape(node.outputs[0]);
-    return nothing ? node.inputs[0] : kNoValue;
-  }
-  if (op == "expand") {
-    const bool nothing = e.shape(node.inputs[0]) == e.shape(node.outputs[0]);
-    return nothing ? node.inputs[0] : kNoValue;
+  struct Rule {
+    std::string_view op;
+    Result<ValueId> (*apply)(Editor& e, const Node& node);
+  };
+  static constexpr std::array kRules = {
+      Rule{"concat", simplify_concat}, Rule{"conv", merge_pad_into_conv},
+      Rule{"expand", drop_if_nothing}, Rule{"pad", drop_if_nothing},
+      Rule{"reduce", simplify_reduce}, Rule{"reshape", simplify_reshape},
+      Rule{"slice", simplify_slice},   Rule{"transpose", simplify_transpose}};
+  for (const Rule& rule : kRules) {
+    if (rule.op == node.op->name) return rule.apply(e, node);
   }
   if (node.op->fusion == Fusion::kPointwise) return skip_expand(e, node);
   return kNoValue;

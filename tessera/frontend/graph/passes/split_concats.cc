@@ -16,11 +16,13 @@ namespace {
 // More parts store and read more partial sums than a copy would move.
 constexpr std::size_t kMostParts = 4;
 
-bool is_pool(const Node& node) { return std::string_view(node.op->name) == "pool"; }
+bool is_pool(const Node& node) {
+  return node.op->is(fact::kImages) && !node.op->is(fact::kConvolves);
+}
 
 // The concatenation of channels that only this convolution or pool reads; null: there is none.
 const Node* joined_channels(const Editor& e, const Node& node) {
-  const bool conv = std::string_view(node.op->name) == "conv" &&
+  const bool conv = node.op->is(fact::kConvolves) && !node.op->is(fact::kTransposed) &&
                     node.attrs.integer("group", 1) == 1 && e.constant_of(node.inputs[1]);
   if (!conv && !is_pool(node)) return nullptr;
   const Node* concat = e.producer(node.inputs[0], "concat");

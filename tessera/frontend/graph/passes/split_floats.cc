@@ -32,8 +32,7 @@ struct Product {
 };
 
 std::optional<Product> product_of(const Editor& e, const Node& node, const plan::Rules& rules) {
-  if (std::string_view(node.op->name) != "contract" || node.attrs.has("a_starts") ||
-      node.attrs.has("b_starts"))
+  if (!node.op->is(fact::kContracts) || node.attrs.has("a_starts") || node.attrs.has("b_starts"))
     return std::nullopt;
   const std::size_t weights = e.constant_of(node.inputs[0]) ? 0 : 1;
   Product p{.x = node.inputs[1 - weights],
@@ -76,9 +75,8 @@ bool is_added_only(const Graph& graph, const Uses& uses, ValueId id) {
   const auto& readers = uses.readers[static_cast<std::size_t>(id)];
   return std::all_of(readers.begin(), readers.end(), [&](std::int32_t n) {
     const Node& reader = graph.nodes[static_cast<std::size_t>(n)];
-    const std::string_view op = reader.op->name;
-    return op == "contract" || op == "add" ||
-           (op == "reshape" && is_added_only(graph, uses, reader.outputs[0]));
+    if (reader.op->is(fact::kReshapes)) return is_added_only(graph, uses, reader.outputs[0]);
+    return reader.op->is(fact::kContracts) || std::string_view(reader.op->name) == "add";
   });
 }
 
