@@ -78,7 +78,8 @@ class ModelStand final : public InPlaceStand {
         placed_(std::move(model)),
         model_(placed_->model),
         pool_({.threads = parts.options.threads, .pin = true}),
-        runner_(model_, pool_) {}
+        device_(pool_),
+        runner_(model_, device_) {}
 
   Result<void> set_up();
   void run(const RunRequest& request, const Announce& announce, RunReply* reply) override;
@@ -103,6 +104,7 @@ class ModelStand final : public InPlaceStand {
   std::shared_ptr<const PlacedModel> placed_;
   const exec::CompiledModel& model_;
   runtime::ThreadPool pool_;
+  runtime::CpuDevice device_;  // of the pool
   exec::ModelRunner runner_;
   runtime::RunQueueClock run_queue_;
   CalibrationKernel calibration_;
