@@ -306,7 +306,7 @@ class ModelPlans {
     runtime::InterleavedTimer timer({.sample_s = kLeastTimed,
                                      .samples = kSamples,
                                      .min_samples = kSamples / 2,
-                                     .time_limit_s = std::max(kTimed, 2 * kSamples * once_s)});
+                                     .time_limit_s = std::max(kTimed, kSamples / 2 * once_s)});
     timer.add([&rules] { (void)rules.run(); });
     timer.add([&other] { (void)other.run(); });
     const std::vector<runtime::Samples> times = timer.run();
