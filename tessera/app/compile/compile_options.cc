@@ -98,8 +98,8 @@ class Digest {
     const auto& [target, import, integer_products, optimize, skip_passes, floats, fuse, plan,
                  cost_model, language, build_threads, cache, progress, note, accept] = options;
     (void)build_threads, (void)cache, (void)progress, (void)note, (void)accept;
-    (*this)(target::to_text(target), plan::rules_for(target), import, integer_products, optimize,
-            skip_passes, floats, fuse, plan, cost_model, language);
+    (*this)(target::to_text(target), target::to_text(target.rates), plan::rules_for(target), import,
+            integer_products, optimize, skip_passes, floats, fuse, plan, cost_model, language);
   }
 
  private:

@@ -14,10 +14,6 @@ constexpr std::array kCores = {
     Core{
         .cpu = "neoverse-v1",
         .arch = Arch::kAArch64,
-        // Arm Neoverse V1 Software Optimization Guide: four ASIMD pipes, three loads, FMLA in four.
-        .fma_per_cycle = 4,
-        .loads_per_cycle = 3,
-        .fma_latency = 4,
         .lane_operands = true,
         // Chosen by trying neighbouring values with `tessera bench`; the runs were not kept.
         .tile_overhead = 24,
@@ -33,7 +29,6 @@ constexpr std::array kCores = {
         .tile_counts = kTileCounts,
         .streamed_tiles = 4,
         .stream_steps = 288,
-        .line_products = 1536,
         // Rows are often a power of two apart: layer normalization of five takes 3 to 8 % less time
         // than of four. Four vectors take 7 % more time than eight.
         .rows = 5,
@@ -50,11 +45,6 @@ constexpr std::array kCores = {
     Core{
         .cpu = "skylake-avx512",
         .arch = Arch::kX86_64,
-        // Intel Optimization Reference Manual, uops.info: two ports for FMA and two for loads,
-        // vfmadd231ps in four cycles; the same from Haswell (five cycles) to Sapphire Rapids.
-        .fma_per_cycle = 2,
-        .loads_per_cycle = 2,
-        .fma_latency = 4,
         .lane_operands = false,
         // Chosen as above, on Sapphire Rapids. Shares of L1 are those of Neoverse V1: panels come
         // from L2.
@@ -71,7 +61,6 @@ constexpr std::array kCores = {
         .tile_counts = kTileCounts,
         .streamed_tiles = 4,
         .stream_steps = 288,
-        .line_products = 1536,
         .rows = 5,
         .row_vectors = 8,
         .exp_vectors = 0,

@@ -1,4 +1,5 @@
-// How a core computes: the numbers that schedules and the order of instructions are chosen by.
+// What code for a core looks like where its rates (rates.h) do not say it: how operands are read,
+// and how much a body, a panel or a block of its loops may hold.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +14,6 @@ struct Core {
   std::string_view cpu;  // LLVM name
   Arch arch;
 
-  // Vectors in a cycle, and cycles until a sum can be added to again.
-  double fma_per_cycle, loads_per_cycle, fma_latency;
   // Multiplies take one lane of a vector (NEON): the scalars of a step are loaded together, from
   // rows that lie side by side. Elsewhere each is broadcast from memory wherever it lies, at an
   // offset that is part of the instruction, and copies of the rows gain nothing.
@@ -38,8 +37,7 @@ struct Core {
 
   // Tiles of rows that use a panel before the next one is wanted: so few leave no time to fetch it.
   std::int64_t streamed_tiles;
-  std::int64_t stream_steps;   // of the reduction that a streamed panel is fetched ahead
-  std::int64_t line_products;  // multiply-adds in the time that a line takes to come from memory
+  std::int64_t stream_steps;  // of the reduction that a streamed panel is fetched ahead
 
   // Rows of a norm computed side by side: the folding of one hides behind the others.
   std::int64_t rows;

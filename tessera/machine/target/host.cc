@@ -26,6 +26,7 @@ Target detect_host() {
   t.l2_bytes = caches.l2_bytes;
   t.l3_bytes = caches.l3_bytes;
   t.line_bytes = caches.line_bytes;
+  t.rates = shipped_rates(t);
   return t;
 }
 

@@ -156,6 +156,7 @@ Target make_target(const Machine& machine) {
   t.l2_bytes = machine.l2_bytes;
   t.l3_bytes = machine.l3_bytes;
   t.line_bytes = machine.line_bytes;
+  t.rates = shipped_rates(t);
   return t;
 }
 
@@ -183,6 +184,7 @@ Target make_target(const GpuMachine& machine) {
   t.gpu.core_lanes = generation.core_lanes;
   t.gpu.clock_mhz = machine.clock_mhz;
   t.gpu.bandwidth_gb_s = machine.bandwidth_gb_s;
+  t.rates = shipped_rates(t);
   return t;
 }
 

@@ -44,11 +44,11 @@ Result<Target> find_target(std::string_view name) {
                     suggest_name(name, names, "."), fmt::join(names, ", "));
 }
 
-// A core of Neoverse V1 does 83 Gflop/s beside 26 GB/s. Cores with wider vectors read no faster.
 double flops_per_byte(const Target& t) {
-  if (t.is_gpu() && t.gpu.bandwidth_gb_s > 0)
-    return 2e-3 * t.cores * t.gpu.core_lanes * t.gpu.clock_mhz / t.gpu.bandwidth_gb_s;
-  return 0.2 * t.vector_bytes;
+  const Rates& r = t.rates;
+  const double fma = t.is_gpu() ? t.cores * r.fma_per_cycle : r.fma_per_cycle * t.vector_bytes / 4;
+  const double bytes = t.is_gpu() ? r.all_memory_bytes_per_cycle : r.memory_bytes_per_cycle;
+  return bytes > 0 ? 2 * fma / bytes : 0;
 }
 
 namespace {
@@ -148,6 +148,14 @@ Result<void> read_triple(std::string_view triple, Target& t) {
   return make_error(ErrorCode::kUnsupported, "target: architecture of '{}'", triple.substr(0, 64));
 }
 
+Result<void> read_gpu_limits(const Fields& fields, GpuLimits* gpu) {
+  for (const GpuWord& w : kGpuWords) {
+    TESSERA_DO(w.number ? fields.number(w.key, 0, &(gpu->*w.number))
+                        : fields.number(w.key, 0, &(gpu->*w.bytes)));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Target> target_from_text(std::string_view line) {
@@ -171,16 +179,15 @@ Result<Target> target_from_text(std::string_view line) {
   TESSERA_DO(fields.number("l3", 0, &t.l3_bytes));
   TESSERA_DO(fields.number("line", 1, &t.line_bytes));
   if (fields.has("threads")) TESSERA_DO(fields.number("threads", 1, &t.threads));
-  if (!t.is_gpu()) return t;
-  for (const GpuWord& w : kGpuWords) {
-    TESSERA_DO(w.number ? fields.number(w.key, 0, &(t.gpu.*w.number))
-                        : fields.number(w.key, 0, &(t.gpu.*w.bytes)));
+  if (t.is_gpu()) {
+    TESSERA_DO(read_gpu_limits(fields, &t.gpu));
+    read_fast_math_feature(t);
+    if (fields.has("fast_math")) {
+      TESSERA_TRY(const std::string allowed, fields.text("fast_math"));
+      TESSERA_TRY(t.fast_math, fast_math_from_text(allowed));
+    }
   }
-  read_fast_math_feature(t);
-  if (fields.has("fast_math")) {
-    TESSERA_TRY(const std::string allowed, fields.text("fast_math"));
-    TESSERA_TRY(t.fast_math, fast_math_from_text(allowed));
-  }
+  t.rates = shipped_rates(t);
   return t;
 }
 

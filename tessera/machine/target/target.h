@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "tessera/machine/target/kind_table.h"
+#include "tessera/machine/target/rates.h"
 #include "tessera/support/dtype.h"
 #include "tessera/support/result.h"
 
@@ -33,7 +34,7 @@ enum class FastMath : std::uint8_t {
   kBf16x6,  // products of f32 on tensor cores from three parts in bf16: about as exact as f32
 };
 
-// Facts the compiler decides by. Two targets with equal text produce equal code.
+// Facts the compiler decides by. Two targets with equal text produce equal code of a schedule.
 struct Target {
   std::string name;  // row of the machine table or "host"
   Kind kind = Kind::kCpu;
@@ -57,6 +58,9 @@ struct Target {
   int line_bytes = 64;
   GpuLimits gpu;                         // of GPUs only
   FastMath fast_math = FastMath::kNone;  // allowed by the user, not a fact of the machine
+  // What estimates of cost are made of. Not in the text: code follows from the schedule, which
+  // follows from them.
+  Rates rates;
 
   int code_threads() const { return threads > 0 ? threads : cores; }
   const KindRow& row() const { return row_of(kind); }
@@ -79,12 +83,12 @@ Target code_target(Target machine, int threads);
 // True if code for `t` runs on this machine: same architecture and every feature present.
 bool runs_on_host(const Target& t);
 
-std::string to_text(const Target& t);  // one line: all fields that influence code
-// Reads it back, on whatever machine. kInvalidArgument names what is missing or no number.
+std::string to_text(const Target& t);  // one line: all fields that influence code, not the rates
+// Reads it back, on whatever machine, with the shipped rates. kInvalidArgument names what is
+// missing or no number.
 Result<Target> target_from_text(std::string_view line);
 
 // Floating-point operations of a core in the time in which it reads a byte from memory, roughly.
-// Wide vectors compute faster; memory is as slow for them as for others.
 double flops_per_byte(const Target& t);
 
 inline std::string to_text(Kind kind) { return std::string(row_of(kind).name); }

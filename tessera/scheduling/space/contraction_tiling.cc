@@ -94,8 +94,20 @@ class Tiler {
     if (!b_constant_ || depth_ < 32) return 0;
     double bytes = size_bytes(product_.b.buffer->dtype);
     for (const std::int64_t d : product_.b.buffer->shape) bytes *= static_cast<double>(d);
-    const std::int64_t steps = core_.line_products / std::max<std::int64_t>(1, tile());
+    const std::int64_t steps = line_products() / std::max<std::int64_t>(1, tile());
     return bytes > static_cast<double>(context_.l1_bytes()) ? std::max<std::int64_t>(8, steps) : 0;
+  }
+
+  // Multiply-adds in twice the time that a line takes to arrive, which is longer when others are
+  // under way; in powers of two or halfway between, so that schedules do not follow every
+  // measurement.
+  std::int64_t line_products() const {
+    const target::Rates& rates = context_.target.rates;
+    const double products = 2 * rates.line_latency_cycles * rates.fma_per_cycle;
+    std::int64_t power = 1;
+    while (2 * static_cast<double>(power) <= products) power *= 2;
+    const auto share = products / static_cast<double>(power);
+    return share < 1.25 ? power : share < 1.75 ? power + power / 2 : 2 * power;
   }
 
   static bool plain(const Access& access) {

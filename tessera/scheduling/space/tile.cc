@@ -17,14 +17,18 @@ std::int64_t registers_needed(std::int64_t rows, std::int64_t vectors, const Til
   return rows * vectors + vectors + row_operands;
 }
 
-double tile_cycles(double rows, double vectors, const TileRequest& r, const Core& m) {
-  const double compute = std::max(rows * vectors / m.fma_per_cycle, m.fma_latency);
+double tile_cycles(double rows, double vectors, const TileRequest& r,
+                   const target::Target& target) {
+  const Core& m = target::core_of(target);
+  const target::Rates& rates = target.rates;
+  const double compute = std::max(rows * vectors / rates.fma_per_cycle, rates.fma_latency_cycles);
   const double scalars = m.lane_operands ? rows / r.lanes : rows;
-  const double step = std::max(compute, (vectors + scalars) / m.loads_per_cycle);
+  const double step = std::max(compute, (vectors + scalars) / rates.loads_per_cycle);
   return step * static_cast<double>(r.depth) + m.tile_overhead;
 }
 
-double total_cycles(std::int64_t rows, std::int64_t vectors, const TileRequest& r, const Core& m) {
+double total_cycles(std::int64_t rows, std::int64_t vectors, const TileRequest& r,
+                    const target::Target& target) {
   const std::int64_t columns = vectors * r.lanes;
   const double row_rest = static_cast<double>(r.rows % rows);
   const auto column_rest = static_cast<double>(vectors_of(r.columns % columns, r.lanes));
@@ -32,10 +36,10 @@ double total_cycles(std::int64_t rows, std::int64_t vectors, const TileRequest& 
   const auto column_tiles = static_cast<double>(r.columns / columns);
   const auto row_count = static_cast<double>(rows);
   const auto vector_count = static_cast<double>(vectors);
-  double total = row_tiles * column_tiles * tile_cycles(row_count, vector_count, r, m);
-  if (row_rest > 0) total += column_tiles * tile_cycles(row_rest, vector_count, r, m);
-  if (column_rest > 0) total += row_tiles * tile_cycles(row_count, column_rest, r, m);
-  if (row_rest > 0 && column_rest > 0) total += tile_cycles(row_rest, column_rest, r, m);
+  double total = row_tiles * column_tiles * tile_cycles(row_count, vector_count, r, target);
+  if (row_rest > 0) total += column_tiles * tile_cycles(row_rest, vector_count, r, target);
+  if (column_rest > 0) total += row_tiles * tile_cycles(row_count, column_rest, r, target);
+  if (row_rest > 0 && column_rest > 0) total += tile_cycles(row_rest, column_rest, r, target);
   return total;
 }
 
@@ -56,7 +60,7 @@ RegisterTile choose_tile(const TileRequest& request, const target::Target& targe
       continue;
     for (std::int64_t vectors = 1; vectors <= std::min<std::int64_t>(8, max_vectors); ++vectors) {
       if (registers_needed(rows, vectors, request, m) > limit) continue;
-      const double cycles = total_cycles(rows, vectors, request, m);
+      const double cycles = total_cycles(rows, vectors, request, target);
       // Near ties go to the tile with fewer loads per product.
       const double loads = static_cast<double>(vectors) +
                            static_cast<double>(rows) / static_cast<double>(request.lanes);

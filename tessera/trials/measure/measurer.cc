@@ -13,6 +13,8 @@
 
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/cpus.h"
+#include "tessera/machine/target/machine_row.h"
+#include "tessera/machine/target/match.h"
 #include "tessera/support/clock.h"
 #include "tessera/trials/measure/messages.h"
 #include "tessera/trials/measure/process.h"
@@ -235,9 +237,22 @@ Result<void> check(const std::vector<MeasuredTask>& tasks, const target::Target&
 }  // namespace
 
 Result<target::Target> ask_target(const std::string& name) {
-  if (name == "host") return target::host();
+  if (name == "host") return target::with_user_rates(target::host(), name);
   const auto kind = target::kind_from_text(name);
-  if (!kind || !target::row_of(*kind).launches) {
+  const bool device = kind && target::row_of(*kind).launches;
+  if (target::names_row(name) && !device) {
+    TESSERA_TRY(const target::MachineRow row, target::find_row(name));
+    const bool gpu = row.target.is_gpu();
+    TESSERA_TRY(target::Target here, ask_target(gpu ? target::to_text(row.target.kind) : "host"));
+    if (!target::same_machine(row.target, here))
+      return make_error(ErrorCode::kUnsupported,
+                        "machine row {}: of another machine than the one at hand, where "
+                        "candidates are measured",
+                        name);
+    here.rates = row.target.rates;
+    return here;
+  }
+  if (!device) {
     TESSERA_TRY(const target::Target known, target::find_target(name));
     return make_error(ErrorCode::kUnsupported,
                       "target {}: candidates are measured on the machine at hand: host, cuda or "
@@ -263,7 +278,8 @@ Result<target::Target> ask_target(const std::string& name) {
                       describe(status));
   }
   if (!said.ok) return Error{said.code, said.text};
-  return target::target_from_text(said.text);
+  TESSERA_TRY(target::Target found, target::target_from_text(said.text));
+  return target::with_user_rates(std::move(found), name);
 }
 
 Result<std::unique_ptr<Measurer>> start_local_measurer(std::vector<MeasuredTask> tasks,

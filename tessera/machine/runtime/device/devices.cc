@@ -6,6 +6,7 @@
 #include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/device/cuda_device.h"
 #include "tessera/machine/runtime/device/opencl_device.h"
+#include "tessera/machine/target/machine_row.h"
 
 namespace tessera::runtime {
 namespace {
@@ -42,9 +43,12 @@ Result<target::Target> resolve_target(std::string_view name) {
     if (row.kind == target::Kind::kCpu || name != target::to_text(row.kind)) continue;
     const Result<std::unique_ptr<Device>> device = row.open({});
     if (!device.ok()) return device.error().with_context(fmt::format("target {}", name));
-    return (*device)->target();
+    return target::with_user_rates((*device)->target(), name);
   }
-  return target::find_target(name);
+  if (name == target::host().name) return target::with_user_rates(target::host(), name);
+  if (!target::names_row(name)) return target::find_target(name);
+  TESSERA_TRY(const target::MachineRow row, target::find_row(name));
+  return row.target;
 }
 
 }  // namespace tessera::runtime

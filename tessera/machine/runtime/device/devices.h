@@ -14,7 +14,8 @@ Result<std::unique_ptr<Device>> open_device(target::Kind kind, const PoolOptions
 // By the name of its kind. kInvalidArgument: there is no such kind.
 Result<std::unique_ptr<Device>> open_device(std::string_view kind, const PoolOptions& pool = {});
 
-// What a user may name as a target: the device at hand, "host" or a machine of the table.
+// What a user may name as a target: the device at hand, "host", a machine of the table, a row of
+// this user or the path of one.
 Result<target::Target> resolve_target(std::string_view name);
 
 }  // namespace tessera::runtime

@@ -55,6 +55,7 @@ target::Target describe(const Driver& d, opencl::DeviceId device) {
   t.gpu.block_shared_bytes = t.gpu.core_shared_bytes =
       static_cast<std::int64_t>(info_of<std::uint64_t>(d, device, opencl::kLocalBytes));
   t.gpu.clock_mhz = static_cast<int>(info_of<std::uint32_t>(d, device, opencl::kClockMhz));
+  t.rates = target::shipped_rates(t);
   return t;
 }
 
