@@ -19,6 +19,13 @@ void expect_help(const std::vector<std::string>& args, const std::string& golden
   tessera::testing::expect_golden("cli/" + golden, help.out);
 }
 
+TEST(Help, Machine) { expect_help({"machine", "--help"}, "help_machine.txt"); }
+TEST(Help, MachineFit) { expect_help({"machine", "fit", "--help"}, "help_machine_fit.txt"); }
+TEST(Help, MachineList) { expect_help({"machine", "list", "--help"}, "help_machine_list.txt"); }
+TEST(Help, MachineShow) { expect_help({"machine", "show", "--help"}, "help_machine_show.txt"); }
+TEST(Help, MachineSchedules) {
+  expect_help({"machine", "schedules", "--help"}, "help_machine_schedules.txt");
+}
 TEST(Help, Program) { expect_help({"--help"}, "help.txt"); }
 TEST(Help, Bench) { expect_help({"bench", "--help"}, "help_bench.txt"); }
 TEST(Help, Cache) { expect_help({"cache", "--help"}, "help_cache.txt"); }
@@ -131,8 +138,9 @@ TEST(Help, HelpIsACommandToo) {
 
 TEST(Help, DurationsAreWrittenAlikeEverywhere) {
   for (const std::vector<std::string>& command :
-       {std::vector<std::string>{"bench", "--machine", "--time-limit"},
-        {"bench", "--machine", "--warmup"},
+       {std::vector<std::string>{"bench", "--pool", "--time-limit"},
+        {"bench", "--pool", "--warmup"},
+        {"machine", "fit", "--time-limit"},
         {"tune", "zoo:mlp", "--budget"},
         {"dataset", "collect", "zoo:mlp", "--db", "x.db", "--budget"},
         {"dataset", "build", "x.ds", "--build-timeout"},

@@ -1,4 +1,4 @@
-// tessera bench: operations beside their peers, and the ceilings of the machine.
+// tessera bench: models and operations compared with peer libraries.
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -39,7 +39,7 @@ struct BenchArgs {
   int threads = 0;
   int samples = 20;
   double time_limit_s = 10, duration_s = 0, warmup_s = 0;
-  bool json = false, markdown = false, machine = false, pool = false, list_ops = false,
+  bool json = false, markdown = false, pool = false, list_ops = false,
        time_passes = false;
 };
 
@@ -184,33 +184,6 @@ std::optional<int> apply_plan(const std::optional<app::PlanSchedules>& plan, boo
   return std::nullopt;
 }
 
-int bench_machine(const BenchArgs& args, const runtime::TimingOptions& timing) {
-  const Result<app::MachineReport> report_or =
-      app::measure_machine(target::host(), args.threads, timing);
-  if (!report_or.ok()) return report(report_or.error());
-  if (args.json) {
-    nlohmann::ordered_json j = {{"target", target::to_text(target::host())},
-                                {"threads", args.threads}};
-    for (const auto& p : report_or->peaks)
-      j["peaks"].push_back({{"name", p.name}, {"gops", p.gops}});
-    for (const auto& b : report_or->bandwidths) {
-      j["bandwidths"].push_back({{"level", b.level},
-                                 {"access", b.access},
-                                 {"bytes_per_thread", b.bytes_per_thread},
-                                 {"gbytes_per_s", b.gbytes_per_s}});
-    }
-    print_json(j);
-    return kOk;
-  }
-  fmt::print("{}\n", target::to_text(target::host()));
-  for (const auto& p : report_or->peaks) fmt::print("{:<10} {:>9.1f} Gop/s\n", p.name, p.gops);
-  for (const auto& b : report_or->bandwidths) {
-    fmt::print("{:<7} {:<6} {:>10} KiB/thread {:>8.1f} GB/s\n", b.level, b.access,
-               b.bytes_per_thread / 1024, b.gbytes_per_s);
-  }
-  return kOk;
-}
-
 int bench_pool(const BenchArgs& args) {
   const app::PoolReport r = app::measure_pool(args.threads);
   if (args.json) {
@@ -254,7 +227,7 @@ int bench_ops(const BenchArgs& args, const target::Target& target, const SuiteLi
   if (!list.ok()) return report(list.error());
   if (list->empty()) {
     return report({ErrorCode::kInvalidArgument,
-                   "nothing to do: give a model, --op, --suite, --machine, --pool or --list-ops"});
+                   "nothing to do: give a model, --op, --suite, --pool or --list-ops"});
   }
   if (const auto code = check_subject(args, false)) return *code;
   Result<std::optional<std::string>> text = given_schedule(args.schedule);
@@ -316,7 +289,6 @@ int bench(const BenchArgs& args) {
     timing.samples = std::numeric_limits<int>::max();
     timing.time_limit_s = args.duration_s;
   }
-  if (args.machine) return bench_machine(args, timing);
   const auto suite = suite_lines(args);
   if (!suite.ok()) return report(suite.error());
   std::vector<std::string> models;
@@ -345,13 +317,12 @@ int bench(const BenchArgs& args) {
 
 void add_bench(Flags& app, std::function<int()>* run) {
   Flags* sub = app.add_subcommand(
-      "bench", "Time a model or operations, also in peer libraries, or measure the machine");
+      "bench", "Time a model or operations, also in peer libraries");
   sub->footer(
       "Examples:\n  tessera bench zoo:resnet50 --threads 2 --peers ort --json\n"
       "  tessera bench model.onnx --shape input:1x3x224x224 --profile\n"
       "  tessera bench model.onnx --batch 8 --warmup 1s --duration 10s\n"
       "  tessera bench out                          # an artifact of `tessera compile`\n"
-      "  tessera bench --machine\n"
       "  tessera bench --op matmul:M=1024,N=1024,K=1024 --threads 1 --peers openblas,blis,acl "
       "--json\n"
       "  tessera bench --suite bench/suites/core.txt --peers all");
@@ -391,7 +362,7 @@ void add_bench(Flags& app, std::function<int()>* run) {
                   "kernels of a model)")
       ->check(existing_file() | one_of({kDefaultSchedule}))
       ->excludes("--plan");
-  sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
+  add_target_option(*sub, args->target, TargetUse::kRun);
   add_fast_math_option(*sub, args->model);
   sub->add_option("--samples", args->samples, "Clean samples of each")->check(range(1, 10000));
   sub->add_duration("--time-limit", args->time_limit_s,
@@ -409,7 +380,6 @@ void add_bench(Flags& app, std::function<int()>* run) {
   sub->add_option("--record", args->record,
                   "Folder to keep the run in, with machine, version and command: a new file of it, "
                   "which `tessera results` reads");
-  sub->add_flag("--machine", args->machine, "Measure FMA rates and memory bandwidths");
   sub->add_flag("--pool", args->pool,
                 "Measure what a parallel loop costs, workers awake and asleep");
   sub->add_flag("--list-ops", args->list_ops, "Print the operations and their parameters");

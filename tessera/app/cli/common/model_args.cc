@@ -73,6 +73,15 @@ void add_dtype_option(Flags& app, ModelArgs& args) {
                  "and outputs keep their types");
 }
 
+void add_target_option(Flags& app, std::string& target, TargetUse use) {
+  static constexpr const char* kHelp[] = {
+      "host, cuda or opencl (the device at hand), a machine (see targets) or the row of one (see "
+      "machine)",
+      "host, or cuda or opencl: the device at hand; or its row (see machine)",
+      "Where candidates run: host, cuda or opencl, the device at hand; or its row (see machine)"};
+  app.add_option("--target,--machine", target, kHelp[static_cast<std::size_t>(use)]);
+}
+
 void add_fast_math_option(Flags& app, ModelArgs& args) {
   app.add_option("--fast-math", args.fast_math,
                  "tf32: multiply f32 on the tensor cores of a GPU, rounded to 10 bits of fraction; "

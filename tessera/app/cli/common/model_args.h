@@ -28,6 +28,9 @@ struct ModelArgs {
 void add_model_options(Flags& app, ModelArgs& args, bool required);
 // --dtype alone.
 void add_dtype_option(Flags& app, ModelArgs& args);
+// --target, also written --machine: of commands that make code, run it or measure candidates.
+enum class TargetUse : std::uint8_t { kCode, kRun, kMeasure };
+void add_target_option(Flags& app, std::string& target, TargetUse use);
 // --fast-math, of commands that make code for a target.
 void add_fast_math_option(Flags& app, ModelArgs& args);
 // --target, as --fast-math allows it to compute.

@@ -174,8 +174,7 @@ void add_compile(Flags& app, std::function<int()>* run) {
   sub->add_option("--weights", args->weights,
                   "embed: inside the library; file: NAME.safetensors; auto: embed below 64 MiB")
       ->check(one_of({"auto", "embed", "file"}));
-  sub->add_option("--target", args->target,
-                  "host, cuda or opencl (the device at hand), or a machine (see targets)");
+  add_target_option(*sub, args->target, TargetUse::kCode);
   add_fast_math_option(*sub, args->model);
   sub->add_option("--threads", args->threads,
                   "Threads that the code is made for (default: one per core of the target)")

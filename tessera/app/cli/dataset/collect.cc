@@ -99,8 +99,7 @@ void add_dataset_collect(Flags& app, std::function<int()>* run) {
   sub->add_option("--shards", args->options.shards, "Number of parts")->check(positive());
   sub->add_duration("--budget", args->options.budget_s, "Wall clock: 90s, 5m, or none (default)",
                     Flags::Zero::kNoLimit);
-  sub->add_option("--target", args->target,
-                  "Where candidates run: host, cuda or opencl, the device at hand");
+  add_target_option(*sub, args->target, TargetUse::kMeasure);
   sub->add_option("--dtype", args->types, "Types to compute f32 models in: f32, f16, bf16")
       ->delimiter(',');
   add_threads_option(*sub, args->options.measure.threads, "Threads of the measured code");

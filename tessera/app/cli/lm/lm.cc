@@ -2,6 +2,7 @@
 #include "tessera/app/cli/lm/lm.h"
 
 #include "tessera/app/cli/common/command.h"
+#include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/train/trainer_process.h"
 #include "tessera/app/study/eval.h"
 #include "tessera/machine/runtime/device/devices.h"
@@ -44,8 +45,7 @@ void add_task_options(Flags* sub, LmArgs* args) {
   sub->add_option("--op", args->op, "Operation, e.g. matmul:M=64,N=64,K=64 (see bench --list-ops)");
   sub->add_option("--task", args->task, "Instead: key of a task of the dataset");
   sub->add_option("--data", args->data, "Dataset (default: the one that comes with Tessera)");
-  sub->add_option("--target", args->target,
-                  "host, a machine (see targets), or cuda or opencl: the device at hand");
+  add_target_option(*sub, args->target, TargetUse::kCode);
   sub->add_option("--threads", args->threads, "Threads of the code (default: all cores)")
       ->check(range(1, 1024))
       ->hide_default();

@@ -199,7 +199,7 @@ void add_run(Flags& app, std::function<int()>* run) {
       ->check(existing_file());
   sub->add_option("-o,--output", args->output,
                   "NumPy .npz to write: one array per output; .npy: the only output");
-  sub->add_option("--target", args->target, "host, or cuda or opencl: the device at hand");
+  add_target_option(*sub, args->target, TargetUse::kRun);
   add_fast_math_option(*sub, args->model);
   add_threads_option(*sub, args->threads, "Threads of the code");
   sub->add_flag("--random", args->random, "Seeded random values for inputs that are not given");

@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "tessera/app/cli/common/command.h"
+#include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/model_tasks.h"
 #include "tessera/app/compile/stage_text.h"
 #include "tessera/app/report/layout_picture.h"
@@ -129,8 +130,7 @@ void add_show(Flags& app, std::function<int()>* run) {
          "--schedule", args->options.schedule_file,
          "Schedule file (default: chosen without measuring, as for the kernels of a model)")
       ->check(existing_file() | one_of({kDefaultSchedule}));
-  sub->add_option("--target", args->target,
-                  "host, a machine (see targets), or cuda or opencl: the device at hand");
+  add_target_option(*sub, args->target, TargetUse::kCode);
   add_fast_math_option(*sub, args->model);
   sub->add_option("--print-after", args->options.print_after,
                   "Print the IR after this pass; 'all' for every pass")

@@ -132,7 +132,7 @@ void add_tasks(Flags& app, std::function<int()>* run) {
       "  tessera tasks zoo:mlp --show KEY");
   const auto args = std::make_shared<TasksArgs>();
   add_model_options(*sub, args->model, true);
-  sub->add_option("--target", args->target, "host, a machine (see targets), cuda or opencl");
+  add_target_option(*sub, args->target, TargetUse::kCode);
   add_fast_math_option(*sub, args->model);
   sub->add_option("--show", args->show, "Print the tensor expression of the task with this key");
   sub->add_flag(

@@ -463,8 +463,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
   const auto args = std::make_shared<TuneArgs>();
   add_subject_flags(*sub, *args);
   const Option* budget = add_limit_flags(*sub, *args);
-  sub->add_option("--target", args->target,
-                  "Where candidates run: host, cuda or opencl, the device at hand");
+  add_target_option(*sub, args->target, TargetUse::kMeasure);
   add_fast_math_option(*sub, args->model);
   add_threads_option(*sub, args->threads, "Threads of the tuned code");
   sub->add_option("--db", args->database, "File with the records of all tunings; empty: keep none");

@@ -1,0 +1,30 @@
+// Measures the machine at hand and makes a row of it (`tessera machine fit`).
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "tessera/machine/target/machine_row.h"
+
+namespace tessera::app {
+
+struct FitOptions {
+  // The rates to measure; empty: all of the machine. The others are the shipped ones.
+  std::vector<std::string> rates;
+  double seconds_per_rate = 1;  // at most, roughly: fewer rounds on slow or busy machines
+  std::function<void(const std::string& what)> progress = [](const std::string&) {};
+
+  bool wants(std::string_view rate) const;
+};
+
+// The machine this program runs on, by code for it.
+Result<target::MachineRow> fit_host(const FitOptions& options);
+// The GPU at hand, by kernels that its own clock times. kUnavailable where there is none.
+Result<target::MachineRow> fit_device(target::Kind kind, const FitOptions& options);
+
+// What a row says of a measured number: few digits, and of rates of instructions quarters, because
+// schedules should not follow the noise of a measurement.
+double rounded_rate(double value);
+double rounded_quarters(double value);
+
+}  // namespace tessera::app
