@@ -39,8 +39,7 @@ struct BenchArgs {
   int threads = 0;
   int samples = 20;
   double time_limit_s = 10, duration_s = 0, warmup_s = 0;
-  bool json = false, markdown = false, pool = false, list_ops = false,
-       time_passes = false;
+  bool json = false, markdown = false, pool = false, list_ops = false, time_passes = false;
 };
 
 std::string describe(const te::OpParam& p) {
@@ -316,8 +315,7 @@ int bench(const BenchArgs& args) {
 }  // namespace
 
 void add_bench(Flags& app, std::function<int()>* run) {
-  Flags* sub = app.add_subcommand(
-      "bench", "Time a model or operations, also in peer libraries");
+  Flags* sub = app.add_subcommand("bench", "Time a model or operations, also in peer libraries");
   sub->footer(
       "Examples:\n  tessera bench zoo:resnet50 --threads 2 --peers ort --json\n"
       "  tessera bench model.onnx --shape input:1x3x224x224 --profile\n"
