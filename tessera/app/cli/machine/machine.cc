@@ -10,7 +10,6 @@
 
 #include "tessera/app/bench/fit.h"
 #include "tessera/app/cli/common/command.h"
-#include "tessera/app/cli/common/counted.h"
 #include "tessera/app/cli/common/model_tasks.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/frontend/zoo/zoo.h"
@@ -18,6 +17,7 @@
 #include "tessera/machine/target/cpus.h"
 #include "tessera/machine/target/machine_row.h"
 #include "tessera/scheduling/space/default_schedule.h"
+#include "tessera/support/counted.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
 #include "tessera/support/parallel.h"
