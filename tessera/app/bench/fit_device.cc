@@ -10,6 +10,7 @@
 #include "tessera/lang/ir/text.h"
 #include "tessera/lang/ir/verify.h"
 #include "tessera/machine/runtime/device/devices.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/rng.h"
 
@@ -174,19 +175,16 @@ class DeviceFit {
       write("fma_latency_cycles", &Rates::fma_latency_cycles, rounded_rate(cycles),
             "one accumulator of one warp");
     }
-    const std::vector<target::TensorShape> shapes = target::tensor_shapes(t);
-    const auto has = [&](bool groups) {
-      return std::ranges::any_of(shapes, [&](const target::TensorShape& s) {
-        return s.dtype == DType::kF16 && (s.m == 64) == groups;
-      });
+    const auto has = [&](target::Operands operands) {
+      return target::find_matrix(t, operands, DType::kF16, DType::kF16) != nullptr;
     };
-    if (has(false)) {
+    if (has(target::Operands::kFragments)) {
       TESSERA_DO(rate(
           "mma_per_cycle", &Rates::mma_per_cycle,
           [&](std::int64_t n) { return warp_products(t, n); }, 2048, kWarpProducts,
           "eight warps of eight tiles for each multiprocessor, f16"));
     }
-    if (has(true)) {
+    if (has(target::Operands::kTiles)) {
       TESSERA_DO(rate(
           "wgmma_per_cycle", &Rates::wgmma_per_cycle,
           [&](std::int64_t n) { return group_products(t, n); }, 1024, kGroupProducts,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/app/bench/probes.h"
+#include "tessera/machine/target/measured_as.h"
 
 namespace tessera::app {
 namespace {
