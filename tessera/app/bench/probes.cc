@@ -133,7 +133,7 @@ Result<Probe> access_probe(const std::string& access, std::int64_t bytes,
     const ir::Expr at = i * step + std::int64_t{v} * lanes;
     if (access == "read") {
       body.push_back(ir::Store::make(acc, {ir::Ramp::make(local, 1, lanes)},
-                                     ir::max(part(acc, local, lanes), part(x, at, lanes))));
+                                     part(acc, local, lanes) + part(x, at, lanes)));
       stores.push_back(
           ir::Store::make(y, {ir::Ramp::make(local, 1, lanes)}, part(acc, local, lanes)));
     } else {
