@@ -130,6 +130,7 @@ TEST(AfterTuning, KeepsAShareOfTheBudget) {
 
 TEST(AfterTuning, ModelsWithoutTimeLeftAreNamed) {
   TuneOptions options;
+  options.target = target::host();
   options.subjects = {{"zoo:mlp", false, {}}, {"matmul:M=8,N=8,K=8", true, {}}};
   plan::Plan plan;
   plan.target = target::to_text(target::host());
