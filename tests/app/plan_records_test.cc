@@ -17,7 +17,7 @@ namespace tessera::app {
 namespace {
 
 graph::Graph imported() {
-  LoadOptions plain;
+  CompileOptions plain;
   plain.optimize = false;
   return load_graph("zoo:mlp@hidden=32", plain).value();
 }

@@ -17,7 +17,7 @@ namespace {
 TuneOptions in_place(const TemporaryFolder& folder, std::int64_t trials) {
   TuneOptions options;
   options.target = target::code_target(target::host(), 1);
-  options.subjects = {{"zoo:mlp@hidden=32", false, {.passes = passes_for(options.target)}}};
+  options.subjects = {{"zoo:mlp@hidden=32", false, {.target = options.target}}};
   options.policy = "random";
   options.recombine = false;
   options.trials_in_place = trials;

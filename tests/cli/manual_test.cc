@@ -26,7 +26,8 @@ std::set<std::string> flags_of(const std::string& command) {
   for (std::size_t at = 0; (at = help.find("\n  -", at)) != std::string::npos; ++at) {
     const std::string line = help.substr(at + 3, help.find_first_of(" \n", at + 3) - at - 3);
     const std::size_t name = line.find("--");
-    if (name != std::string::npos) flags.insert(line.substr(name));
+    // Of several names the first.
+    if (name != std::string::npos) flags.insert(line.substr(name, line.find(',', name) - name));
   }
   return flags;
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "tessera/support/files.h"
+#include "tessera/support/temporary_folder.h"
 
 namespace tessera {
 namespace {
@@ -14,19 +15,15 @@ namespace fs = std::filesystem;
 
 class FileWriterTest : public ::testing::Test {
  protected:
-  FileWriterTest() : folder_(fs::path(::testing::TempDir()) / "tessera_file_writer") {
-    fs::remove_all(folder_);
-    fs::create_directories(folder_);
-  }
-  ~FileWriterTest() override { fs::remove_all(folder_); }
-
   std::string path() const { return (folder_ / "file").string(); }
   std::size_t files() const {
     return static_cast<std::size_t>(
         std::distance(fs::directory_iterator(folder_), fs::directory_iterator()));
   }
 
-  fs::path folder_;
+  // Tests run side by side.
+  const TemporaryFolder place_ = TemporaryFolder::make("file_writer").value();
+  const fs::path folder_ = place_.path();
 };
 
 // Small pieces and one that is larger than what is gathered.
