@@ -431,11 +431,11 @@ TEST(Tune, KilledTunerLosesNothingThatWasRecorded) {
 
 TEST(Tune, KilledSearchOfPlansLosesNoneThatWasMeasured) {
   const Files files;
-  const std::string command = files.tune("zoo:lenet --level graph --budget 60s");
+  const std::string command = files.tune("zoo:lenet --level graph --budget 240s");
   const std::string plans = fmt::format("tessera db export --db {} -o - 2>/dev/null | grep -c {}",
                                         files.db, R"('"subject":"model"')");
   const Finished killed =
-      run_shell(command + " & pid=$!; for i in $(seq 600); do test \"$(" + plans +
+      run_shell(command + " & pid=$!; while kill -0 $pid; do test \"$(" + plans +
                 ")\" -ge 2 && break; sleep 0.1; done; before=$(" + plans +
                 "); kill -9 $pid; wait $pid; after=$(" + plans + "); echo $before $after >&2");
   int before = 0, after = 0;
