@@ -570,8 +570,7 @@ TEST(Gpu, DefaultsOfConvolutions) {
       text_of("conv2d:N=1,H=28,W=28,CI=128,CO=256,KH=3,KW=3,S=2,P=1,dtype=f16");
   EXPECT_TRUE(has(strided, "split out oh 2\n") && has(strided, "pragma Y ci.0 pipeline 3\n"))
       << strided;
-  const std::string wide =
-      text_of("conv2d:N=1,H=56,W=56,CI=128,CO=128,KH=3,KW=3,S=1,P=1,dtype=f16");
+  const std::string wide = text_of("conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,S=1,P=1,dtype=f16");
   EXPECT_TRUE(has(wide, "wgmma")) << wide;
   const std::string gathered =
       text_of("conv2d:N=1,H=224,W=224,CI=3,CO=64,KH=7,KW=7,S=2,P=3,algo=im2col,dtype=f16");

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tessera/scheduling/space/contraction.h"
-#include "tessera/scheduling/space/gpu/cost.h"
 #include "tessera/scheduling/space/inlining.h"
 #include "tessera/scheduling/space/tile.h"
 
@@ -13,8 +12,8 @@ namespace {
 constexpr std::int64_t kThreads = 256;
 // Blocks that keep a core busy, where little is to be done, and the threads of the smallest.
 constexpr std::int64_t kBusyBlocks = 2, kLeastThreads = 32;
-constexpr std::int64_t kGatheredLanes = 2;      // 4 and 8 wait for more loads (H200)
-constexpr std::int64_t kGatheredElements = 32;  // of a thread
+constexpr std::int64_t kGatheredLanes = 2;  // 4 and 8 wait for more loads (H200)
+constexpr std::int64_t kGatheredElements = 32, kBusyThreads = 1024;  // of a thread, of a core
 
 std::vector<std::int64_t> up_to(std::int64_t most, std::initializer_list<std::int64_t> values) {
   std::vector<std::int64_t> out;
@@ -45,7 +44,7 @@ bool gathers(const Stage& s) {
 std::int64_t gathered_rows(const Context& c, const Stage& s, std::int64_t lanes) {
   const std::int64_t row = s.extent(s.rank() - 2);
   const auto threads = static_cast<std::int64_t>(s.elements()) / lanes;
-  const std::int64_t busy = busy_gpu_threads(c.target, 16) * std::max(1, c.target.cores);
+  const std::int64_t busy = kBusyThreads * std::max(1, c.target.cores);
   std::int64_t out = row % 4 == 0 ? 4 : 1;
   for (std::int64_t n = 8; n * lanes <= kGatheredElements; n *= 2) {
     if (row % n == 0 && threads / n >= busy) out = n;

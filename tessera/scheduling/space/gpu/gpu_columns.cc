@@ -4,7 +4,6 @@
 #include <algorithm>
 
 #include "tessera/scheduling/space/contraction.h"
-#include "tessera/scheduling/space/gpu/cost.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
 #include "tessera/scheduling/space/limits.h"
 #include "tessera/scheduling/space/tile.h"
@@ -13,8 +12,8 @@ namespace tessera::space {
 namespace {
 
 constexpr std::int64_t kAccessBytes = 16;
-constexpr std::int64_t kAccesses = 4;  // of a thread that are under way: taps, positions
-constexpr std::int64_t kColumns = 32;  // side by side, where threads share the reduction
+constexpr std::int64_t kBusyThreads = 256;  // of a multiprocessor, below which it waits for memory
+constexpr std::int64_t kColumns = 32;       // side by side, where threads share the reduction
 
 std::int64_t taps_of(const Stage& s) {
   std::int64_t taps = 1;
@@ -54,8 +53,7 @@ class GpuColumns {
   void choose() {
     const std::int64_t wide = kAccessBytes / size_bytes(nest_stage_.dtype());
     const auto outputs = static_cast<std::int64_t>(sum_stage_.elements());
-    const std::int64_t busy = busy_gpu_threads(context_.target, kAccesses * kAccessBytes) *
-                              std::max(1, context_.target.cores);
+    const std::int64_t busy = kBusyThreads * std::max(1, context_.target.cores);
     // Taps that a thread adds up one after the other.
     std::int64_t sharing = 1;
     while (outputs * sharing < busy && 8 * sharing <= taps_ && 2 * sharing * kColumns <= 512)

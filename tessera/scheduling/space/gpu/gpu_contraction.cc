@@ -6,8 +6,6 @@
 #include "tessera/lang/ir/shared_places.h"
 #include "tessera/scheduling/space/contraction.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
-#include "tessera/scheduling/space/gpu/gpu_group.h"
-#include "tessera/scheduling/space/gpu/gpu_operand.h"
 #include "tessera/scheduling/space/gpu/gpu_own_copy.h"
 #include "tessera/scheduling/space/gpu/gpu_parts.h"
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
@@ -19,8 +17,11 @@
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kCopyBytes = kGpuCopyBytes, kBanks = kGpuBanks;
-constexpr std::int64_t kStagedSums = 64;
+constexpr std::int64_t kCopyBytes = 16, kBanks = kGpuBanks;
+// Results that are staged begin each row so many elements after a multiple of the banks.
+constexpr std::int64_t kStagedPad = 8, kStagedSums = 64;
+// Operations that may be repeated in every block that copies.
+constexpr double kCheapCopy = 8;
 constexpr std::int64_t kFewBlocks = 4;
 
 // An operand on its way through shared memory.
@@ -480,7 +481,7 @@ class GpuContraction {
     const bool repeated = &o == &operand_a_ && is_transform(made) &&
                           stage_.extent(product_.vector) > kFewBlocks * tile_.column_length();
     if (!context_.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation,
-                               made.cost <= kGpuCheapCopy && !repeated))
+                               made.cost <= kCheapCopy && !repeated))
       return;
     w.compute_inline(made.op.name);
     context_.done[p] = true;

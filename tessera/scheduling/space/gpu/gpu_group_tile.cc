@@ -2,7 +2,6 @@
 #include <cmath>
 
 #include "tessera/lang/ir/shared_places.h"
-#include "tessera/scheduling/space/gpu/cost.h"
 #include "tessera/scheduling/space/gpu/gpu_block.h"
 #include "tessera/scheduling/space/gpu/gpu_group.h"
 
@@ -11,14 +10,23 @@ namespace {
 
 constexpr std::int64_t kRowBytes = 128;  // of a copy: 64 elements of two bytes
 constexpr std::int64_t kSteps = 64;
-constexpr std::int64_t kBanks = 32, kGroupThreads = 128;
+constexpr std::int64_t kBanks = 32;
 constexpr std::int64_t kMaxThreads = 512;
 constexpr double kMostBlocks = 4;  // of a multiprocessor
-// Of the rate of the tensor cores, where a multiprocessor has one group; sums of a step that it
-// adds to those of all in a cycle. By the times of 90 tiles of 20 products on an H200 (`bench --op
-// SPEC
-// --schedule FILE --target cuda`).
-constexpr double kAlone = 0.85, kAdded = 64;
+// Cycles of an H200, by the times of 50 tiles of eleven products.
+constexpr double kProducts = 1750;   // that a multiprocessor adds in a cycle,
+constexpr double kCopiedBytes = 66;  // that reach it from the L2,
+constexpr double kStoredBytes = 20;  // and that it stores
+constexpr double kStart = 1400;      // of a block, until the first products
+constexpr double kStep = 130;        // barrier and addresses,
+constexpr double kPlace = 30;        // and for each place that six are more than there are
+constexpr double kNoOverlap = 300;   // with three places a product ends before the next begins
+constexpr double kAlone = 0.85;      // of the speed, where a multiprocessor has one group
+constexpr double kLaunch = 2200;     // of another kernel, that adds up parts
+constexpr std::int64_t kMostPlaces = 6;
+// Of products in parts, by the times of 40 tiles of nine:
+constexpr double kReadBytes = 108;  // of shared memory that products read in a cycle,
+constexpr double kAdded = 64;       // sums of a step that it adds to those of all
 
 GpuBlock block_of(const TensorProblem& p, const GroupTile& t) {
   const std::int64_t apart = p.planes > 1 ? t.row_tiles * t.columns / 2 : 0;
@@ -53,33 +61,33 @@ const char* refuse_group_tile(const target::Target& target, const TensorProblem&
 double estimate_group_cycles(const target::Target& target, const TensorProblem& p,
                              const GroupTile& t) {
   const auto as = [](std::int64_t n) { return static_cast<double>(n); };
-  const target::Rates& rates = target.rates;
   const double blocks =
       as(p.batch * t.parts) * blocks_of(p.row, t.rows()) * blocks_of(p.column, t.all_columns());
   const double resident = resident_gpu_blocks(target, block_of(p, t), kMostBlocks);
-  const auto [at_once, waves] = gpu_waves(target, blocks, resident);
-  const double busy = at_once * as(t.threads()) > kGroupThreads ? 1 : kAlone;
-  const bool planes = p.planes > 1;
-  const double taps = as(planes ? p.taps : 1);  // of a step
+  const double waves = std::ceil(blocks / (target.cores * resident));
+  const double at_once = std::min(resident, std::ceil(blocks / target.cores));
+  const double busy = at_once * as(t.threads()) > 128 ? 1 : kAlone;
+  const double taps = as(p.planes > 1 ? p.taps : 1);  // of a step
   const double products =
-      at_once * taps * as(t.rows() * t.all_columns() * kSteps) / (rates.wgmma_per_cycle * busy);
+      at_once * taps * as(t.rows() * t.all_columns() * kSteps) / (kProducts * busy);
   const double copies =
-      at_once * as(p.planes * (t.rows() + t.all_columns()) * kRowBytes) / rates.l2_bytes_per_cycle;
+      at_once * as(p.planes * (t.rows() + t.all_columns()) * kRowBytes) / kCopiedBytes;
   // Every group reads its own rows and columns for each product.
   const std::int64_t sides =
       t.rows() * t.column_groups + t.all_columns() * t.row_groups * t.row_tiles;
-  const double reads =
-      planes ? at_once * taps * as(sides * kRowBytes) / rates.shared_bytes_per_cycle : 0;
-  const double apart = planes ? at_once * as(t.rows() * t.all_columns()) / kAdded : 0;
-  // A product still reads its stage when the next one begins: one stage less is under way.
-  const double step = pipeline_step_cycles(target, {products, copies, reads}, t.places - 2) + apart;
+  const double reads = p.planes > 1 ? at_once * taps * as(sides * kRowBytes) / kReadBytes : 0;
+  const double apart = p.planes > 1 ? at_once * as(t.rows() * t.all_columns()) / kAdded : 0;
+  const std::int64_t few = p.planes > 1 ? 2 : 3;  // places that let nothing overlap
+  const double step = std::max({products, copies, reads}) + kStep +
+                      kPlace * as(kMostPlaces - t.places) + apart +
+                      (t.places > few ? 0 : kNoOverlap);
   const double steps = blocks_of(p.reduce / t.parts, kSteps) * as(p.taps) / taps;
   const std::int64_t stored = t.parts > 1 ? 4 : 2;
-  const double stores =
-      at_once * as(t.rows() * t.all_columns() * stored) / rates.store_bytes_per_cycle;
-  const double once = waves * (rates.block_start_cycles + steps * step + stores);
+  const double stores = at_once * as(t.rows() * t.all_columns() * stored) / kStoredBytes;
+  const double once = waves * (kStart + steps * step + stores);
   if (t.parts == 1) return once;
-  return once + split_k_cycles(target, as(p.batch * p.row * p.column), as(t.parts));
+  const double added = as(p.batch * p.row * p.column) * as(4 * t.parts + 2);
+  return once + kLaunch + added / (kCopiedBytes / 8 * target.cores);
 }
 
 GroupTile choose_group_tile(const target::Target& target, const TensorProblem& p) {

@@ -10,7 +10,6 @@
 namespace tessera::space {
 
 inline constexpr std::int64_t kGpuCopyBytes = 16;  // of a thread at once
-inline constexpr double kGpuCheapCopy = 8;  // operations of a copy that every block may repeat
 
 struct GpuOperand {
   const Access* access = nullptr;

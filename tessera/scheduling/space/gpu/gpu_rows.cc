@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tessera/scheduling/space/contraction.h"
-#include "tessera/scheduling/space/gpu/cost.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
 #include "tessera/scheduling/space/inlining.h"
 #include "tessera/scheduling/space/limits.h"
@@ -16,6 +15,8 @@ namespace {
 constexpr std::int64_t kAccessBytes = 16;
 // Warps that take a row at once at most.
 constexpr std::int64_t kOnceWarps = 8;
+// Threads of a multiprocessor that keep its memory busy.
+constexpr std::int64_t kBusyThreads = 1024;
 
 std::int64_t row_length(const Stage& s) {
   std::int64_t length = 1;
@@ -73,8 +74,7 @@ class GpuRows {
                                      });
     // Enough threads to keep all multiprocessors busy, no more than the row has work for.
     const std::int64_t warp = context_.target.gpu.warp;
-    const std::int64_t busy =
-        busy_gpu_threads(context_.target, kAccessBytes) * std::max(1, context_.target.cores);
+    const std::int64_t busy = kBusyThreads * std::max(1, context_.target.cores);
     std::int64_t preferred = std::min(warp, most_threads());
     while (2 * preferred <= std::min<std::int64_t>(16 * warp, most_threads()) &&
            ((rows * preferred < busy && 2 * preferred * lanes_ <= length) ||

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tessera/scheduling/space/gpu/cost.h"
 #include "tessera/scheduling/space/gpu/gpu_block.h"
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
 
@@ -12,12 +11,18 @@ constexpr std::int64_t kSide = 16;       // of a tile
 constexpr std::int64_t kPad = 16;        // bytes between rows of shared memory
 constexpr std::int64_t kMaxWarps = 16;   // of a block
 constexpr std::int64_t kUsualWarps = 8;  // what is chosen without measuring
-// Of the rate of the tensor cores, for blocks whose few warps leave most of their quarters idle; of
-// the L2's, for warps that copy; cycles of a thread, for each vector that it copies. Fitted with
-// the rates of an H200 to the times of 40 tiles of nine products and convolutions, with an error of
-// 13 %
-// (`bench --op SPEC --schedule FILE --target cuda`).
-constexpr double kFewWarps = 0.4, kWarpCopies = 0.5, kCopyIssue = 7.2;
+// Cycles of an H200 fitted to the times of 40 tiles of nine products and convolutions, with an
+// error of 13 %.
+constexpr double kProducts = 1100;     // of f16 that a multiprocessor adds in a cycle (mma.sync),
+constexpr double kSharedBytes = 90;    // that it reads in a cycle,
+constexpr double kCopiedBytes = 30;    // that reach it from the L2,
+constexpr double kStoredBytes = 13.6;  // and that it stores
+constexpr double kStart = 2030;        // of a block, until the first products
+constexpr double kStep = 180;          // barrier and addresses,
+constexpr double kWait = 140;          // for copies, shared by those that are under way,
+constexpr double kCopy = 7.2;          // of a thread, for each vector that it copies
+constexpr double kMixed = 0.03;        // of what should overlap
+constexpr double kLaunch = 1850;       // of another kernel
 constexpr std::int64_t kLeastSteps = 32;  // what is chosen without measuring
 // Of windows that are copied whole. Among 523 tiles of seven convolutions that were timed, the best
 // by the estimate were 8 % slower than the fastest.
@@ -76,33 +81,39 @@ const char* refuse_tensor_tile(const target::Target& target, const TensorProblem
 
 double estimate_tensor_cycles(const target::Target& target, const TensorProblem& p,
                               const TensorTile& t) {
+  const target::GpuLimits& gpu = target.gpu;
   const auto as = [](std::int64_t n) { return static_cast<double>(n); };
-  const target::Rates& rates = target.rates;
+  const double cores = target.cores;
   const double blocks = as(p.batch * t.parts) * blocks_of(p.outer, t.outer_warps) *
                         blocks_of(p.row, t.rows()) * blocks_of(p.column, t.columns());
-  const double resident = resident_gpu_blocks(target, block_of(target, p, t), HUGE_VAL);
-  const auto [at_once, waves] = gpu_waves(target, blocks, resident);
+  const double resident = resident_gpu_blocks(
+      target, block_of(target, p, t), std::floor(as(gpu.core_threads) / as(t.warps() * gpu.warp)));
+  const double waves = std::ceil(blocks / (cores * resident));
+  const double at_once = std::min(resident, std::ceil(blocks / cores));
   const double scale = as(p.bytes) / 2;  // f32 takes twice, bytes half
   // Each quarter of a multiprocessor multiplies for its own warps.
   const double busy = std::min(1.0, at_once * as(t.warps()) / 8);
   const double taps = as(taps_at_once(p, t));
   const std::int64_t copied = (copied_rows(p, t) + copied_columns(p, t)) * t.steps * p.bytes;
   const double products = at_once * taps * as(t.all_rows() * t.columns() * t.steps) * scale /
-                          (rates.mma_per_cycle * (kFewWarps + (1 - kFewWarps) * busy));
+                          (kProducts * (0.4 + 0.6 * busy));
   const double reads = at_once * taps * as(t.warps() * (t.warp_rows + t.warp_columns) * t.steps) *
-                       as(p.bytes) / rates.shared_bytes_per_cycle;
-  const double copies = at_once * as(copied) / (kWarpCopies * rates.l2_bytes_per_cycle);
-  const double vectors = blocks_of(copied / 16, t.warps() * target.gpu.warp);
-  const double step =
-      pipeline_step_cycles(target, {products, reads, copies}, t.places - 1) + kCopyIssue * vectors;
+                       as(p.bytes) / kSharedBytes;
+  const double copies = at_once * as(copied) / kCopiedBytes;
+  const double vectors = blocks_of(copied / 16, t.warps() * gpu.warp);
+  const double step = std::max({products, reads, copies}) + kMixed * (products + reads + copies) +
+                      kStep + kWait / as(t.places - 1) + kCopy * vectors;
   const double steps = blocks_of(p.reduce / t.parts, t.steps) * as(p.taps) / taps;
-  const double stores = at_once * as(t.all_rows() * t.columns()) * (t.parts > 1 ? 4 : 2) /
-                        rates.store_bytes_per_cycle;
+  const double stores =
+      at_once * as(t.all_rows() * t.columns()) * (t.parts > 1 ? 4 : 2) / kStoredBytes;
   // Nothing is multiplied while the first windows arrive.
   const double first = t.whole_windows ? copies : 0;
-  const double once = waves * (rates.block_start_cycles + first + steps * step + stores);
-  if (t.parts == 1) return once;
-  return once + split_k_cycles(target, as(p.batch * p.outer * p.row * p.column), as(t.parts));
+  double out = waves * (kStart + first + steps * step + stores);
+  if (t.parts > 1) {
+    out += kLaunch +
+           as(p.batch * p.outer * p.row * p.column) * as(4 * t.parts + 2) / (cores * kCopiedBytes);
+  }
+  return out;
 }
 
 TensorTile choose_tensor_tile(const target::Target& target, const TensorProblem& p) {

@@ -5,8 +5,6 @@
 #include <utility>
 
 #include "tessera/lang/ir/shared_places.h"
-#include "tessera/scheduling/space/gpu/cost.h"
-#include "tessera/scheduling/space/gpu/gpu_block.h"
 #include "tessera/scheduling/space/limits.h"
 #include "tessera/scheduling/space/tile.h"
 
@@ -23,20 +21,20 @@ const std::vector<std::int64_t> kGpuPlaces = {1, 2, 3, 4};
 
 namespace {
 
-// What code costs in issue slots of a warp, fitted with the rates of an H200 to the times of 174
-// schedules of 14 operations (`bench --op SPEC --schedule FILE --target cuda`; mean error 10 %).
-constexpr double kReadIssue = 1.88;  // for every row of banks that a read of shared memory touches
-constexpr double kCopyIssue = 17;    // for every copy of 16 bytes
-constexpr double kTurnedCopy = 0.1;  // of such a copy, for each element that is turned round
-constexpr double kWaiting = 0.335;   // warps of a scheduler whose waits take half of the time
-constexpr double kExchange = 500;    // cycles until the groups of a block have added up their sums
-// Cycles of windows of one element over maps, whose sums neither groups nor blocks share: with it,
-// the best by the estimate of 13 strided ones are 17 instead of 21 % slower than the fastest that
-// was timed (`tune --op conv2d:... --target cuda`).
-constexpr double kUnshared = 600;
-// Of every multiprocessor: its schedulers, and how its shared memory lies in banks.
+// What the estimate knows of a multiprocessor, fitted to 174 schedules of 14 operations that were
+// timed on an H200 (mean error 10 %): cycles of a launch, of another launch that adds up parts, of
+// an exchange between groups, until operands of a later step are there, of a barrier and of a copy;
+// bytes that the second cache delivers to one multiprocessor in a cycle; cycles of every row of
+// banks that a read of shared memory touches, for its warp and for all of them; and the warps of a
+// scheduler whose waits take half of the time.
 constexpr double kSchedulers = 4;
-constexpr std::int64_t kVectorBytes = 16, kBankVectors = 8, kBankRowBytes = 128;
+constexpr double kStart = 1680, kSecondStart = 3390, kExchange = 500;
+constexpr double kLatency = 835, kBarrier = 49, kCopy = 17, kCacheBytes = 40;
+constexpr double kBankRow = 1.88, kBankRowOfAll = 1.04, kWaiting = 0.335;
+constexpr std::int64_t kVectorBytes = 16, kBankVectors = 8;
+// Of windows of one element over maps, whose sums neither groups nor blocks share: with it the best
+// by the estimate of 13 strided ones are 17 instead of 21 % slower than the fastest that was timed.
+constexpr double kUnshared = 600;
 
 // Threads of a warp side by side.
 std::int64_t warp_columns(const GpuTile& tile) {
@@ -62,19 +60,32 @@ double bank_rows(const GpuProblem& p, const GpuTile& tile) {
   return static_cast<double>(most);
 }
 
-// What a block may reasonably ask for, and the sums of a thread that leave room for other blocks.
+// Products that one body holds unrolled, and what a block may reasonably ask for.
 constexpr std::int64_t kMaxThreads = 256, kMinThreads = 32;
 constexpr std::int64_t kUsualSums = 64;
-// Of the slots of such a thread: twice as many sums share the operands that are read (4096 x 4096:
-// 128 x 256 sums of a block 2.90 ms, 128 x 128 3.23), hardly where groups share the steps (128 x
-// 3072 x 768: 18.7 us, in parts 19.8); narrow tiles of three chunks lose there. Rows that are read
-// by vectors along them spread over both banks of registers: loops of 8 x 8 sums issue a product in
-// 84 instead of 74 % of the cycles, of 8 x 16 in 80 instead of 78. (H200, `bench --op matmul:...
-// --target cuda`.)
-constexpr double kMany = 0.88, kManyInGroups = 0.98, kNarrowInGroups = 1.13;
-constexpr double kTurned = 0.86, kManyTurned = 0.9;
-// Products of a sum between copies, at most: their loop is unrolled whole.
+// Large products of two matrices take more sums for each operand that is read: on an H200 0.88 of
+// the time that the estimate says (128 x 256 sums of 4096 x 4096: 2.90 ms, 128 x 128: 3.23). Copies
+// of fewer steps, more of them under way, suit them better.
+constexpr std::int64_t kManySums = kGpuMostSums, kManyThreads = 256, kManySteps = 16,
+                       kManyPlaces = 4;
+constexpr double kManyFactor = 0.88;
+// Where groups of them share the steps, less is gained (128 x 3072 x 768: 18.7 us, in parts 19.8),
+// and nothing with narrow tiles of three chunks.
+constexpr double kManyInGroups = 0.98, kNarrowInGroups = 1.13;
 constexpr std::int64_t kStepProducts = 96;
+// Rows that are read by vectors along them spread over both banks of registers. On an H200, loops
+// of 8 x 8 sums issue a product in 84 instead of 74 % of the cycles, of 8 x 16 in 80 instead of 78.
+constexpr double kTurned = 0.86;
+constexpr double kManyTurned = 0.9;
+constexpr std::int64_t kTurnedSteps = 32, kTurnedPlaces = 2, kManyTurnedSteps = 8;
+constexpr double kTurnedCopies = 0.1;  // of a copy of 16 bytes, for each element
+// Groups that copy their own steps wait for themselves. What was timed of them (H200, 128 rows): 32
+// x 96 sums by eight warps of 8 x 12, a tile or a part of one for each multiprocessor; parts of few
+// steps do not pay for the exchange. Where those tiles leave multiprocessors idle (128 x 2304), 32
+// x 72 by twelve warps. Of few columns, copies of single elements cost more than they save.
+constexpr double kOwnBarrier = 10;
+constexpr std::int64_t kOwnColumns = 96, kOwnNarrowColumns = 72, kOwnNarrowThreads = 384;
+constexpr std::int64_t kOwnPartSteps = 384, kOwnGroups = 8;
 
 std::int64_t core_threads(const target::Target& t) {
   return t.gpu.core_threads > 0 ? t.gpu.core_threads : 1024;
@@ -135,44 +146,29 @@ struct Memory {
   double bank_rows = 1;
 };
 
-// Of the slots that the instructions of a tile would take.
-double issue_factor(const GpuTile& tile) {
-  const bool many = tile.sums() > kUsualSums;
-  const double turned = tile.row_lanes == 1 ? 1 : many ? kManyTurned : kTurned;
-  if (tile.groups == 1) return turned * (many ? kMany : 1);
-  return turned * (many ? kManyInGroups : tile.chunks > 2 ? kNarrowInGroups : 1);
+// Of adding up parts of so many bytes each, and of writing them where they do not stay in the
+// cache.
+double add_cycles(const target::Target& t, double bytes, double parts) {
+  const double cache = kCacheBytes * static_cast<double>(std::max(1, t.cores));
+  const bool stay = parts * bytes <= static_cast<double>(t.l2_bytes) / 2;
+  if (stay || t.gpu.clock_mhz <= 0) return bytes * (parts + 1) / cache;
+  const double memory = 1e3 * t.gpu.bandwidth_gb_s / t.gpu.clock_mhz;  // bytes of a cycle
+  return bytes * (2 * parts + 1) / std::min(cache, memory);
 }
 
-// Of what the threads of a block compute between copies, with so many blocks side by side.
-double compute_cycles(const target::Rates& rates, const GpuProblem& p, const GpuTile& tile,
-                      const Memory& memory_use, double at_once) {
-  const auto warps = static_cast<double>(parts_of(tile.threads(), 32));
-  const auto products = static_cast<double>(tile.steps / tile.groups * p.taps);  // of a sum
-  // Slots of a warp: products, reads of operands, the copies themselves.
-  const auto across = static_cast<double>(warp_columns(tile));
-  const double reads =
-      static_cast<double>(tile.thread_rows()) / (p.vectors ? 4.0 : 1.0) * memory_use.bank_rows +
-      static_cast<double>(tile.chunks) * std::max(1.0, across / 8);
-  double vectors = static_cast<double>(memory_use.bytes) / kVectorBytes;
-  if (tile.row_lanes > 1)
-    vectors += kTurnedCopy * static_cast<double>(tile.row_length() * tile.steps);
-  const double copies = vectors / static_cast<double>(tile.threads());
-  // Groups that copy what they add up wait for their own warps alone.
-  const double meeting = rates.barrier_cycles / (tile.own ? static_cast<double>(tile.groups) : 1);
-  const double issued = products * (static_cast<double>(tile.sums()) + kReadIssue * reads) +
-                        kCopyIssue * copies + meeting;
-  // Warps of a scheduler hide each other's waits.
-  const double hiding = at_once * warps / kSchedulers;
-  const double efficiency = hiding / (hiding + kWaiting);
-  return issue_factor(tile) *
-         std::max(issued * warps * 32 / rates.fma_per_cycle / efficiency,
-                  products * reads * warps * kBankRowBytes / rates.shared_bytes_per_cycle);
+// Of the cycles that the instructions of a tile would take.
+double cost_factor(const GpuTile& tile) {
+  const bool many = tile.sums() > kUsualSums;
+  const double turned = tile.row_lanes == 1 ? 1 : many ? kManyTurned : kTurned;
+  if (tile.groups == 1) return turned * (many ? kManyFactor : 1);
+  if (many) return turned * kManyInGroups;
+  return turned * (tile.chunks > 2 ? kNarrowInGroups : 1);
 }
 
 double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& tile,
                 const Memory& memory_use) {
-  const target::Rates& rates = t.rates;
-  const std::int64_t resident = resident_blocks(t, tile, memory_use.bytes);
+  const std::int64_t bytes = memory_use.bytes;
+  const std::int64_t resident = resident_blocks(t, tile, bytes);
   if (resident < 1) return HUGE_VAL;
   const std::int64_t tiles = p.batch * parts_of(p.outer, tile.outer_length()) *
                              parts_of(p.row, tile.row_length()) *
@@ -180,224 +176,199 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
   const std::int64_t cores = std::max(1, t.cores);
   const auto per_core = static_cast<double>(parts_of(tiles * tile.parts, cores));
   const double at_once = std::min(per_core, static_cast<double>(resident));
+  const auto warps = static_cast<double>(parts_of(tile.threads(), 32));
   const auto iterations = static_cast<double>(parts_of(parts_of(p.reduce, tile.parts), tile.steps));
-  const double compute = at_once * compute_cycles(rates, p, tile, memory_use, at_once);
-  const double memory =
-      at_once * static_cast<double>(memory_use.bytes) / (kThreadCopies * rates.l2_bytes_per_cycle);
-  const double wait = rates.line_latency_cycles;
+  // Of a sum between copies.
+  const std::int64_t steps = tile.steps / tile.groups;
+  const auto products = static_cast<double>(steps * p.taps);
+  // Instructions of a warp between copies: products, reads of operands, the copies themselves.
+  const auto across = static_cast<double>(warp_columns(tile));
+  const double reads =
+      static_cast<double>(tile.thread_rows()) / (p.vectors ? 4.0 : 1.0) * memory_use.bank_rows +
+      static_cast<double>(tile.chunks) * std::max(1.0, across / 8);
+  double vectors = static_cast<double>(bytes) / 16;
+  if (tile.row_lanes > 1)
+    vectors += kTurnedCopies * static_cast<double>(tile.row_length() * tile.steps);
+  const double copies = vectors / static_cast<double>(tile.threads());
+  const double issued = products * (static_cast<double>(tile.sums()) + kBankRow * reads) +
+                        kCopy * copies + (tile.own ? kOwnBarrier : kBarrier);
+  // Warps of a scheduler hide each other's waits.
+  const double hiding = at_once * warps / kSchedulers;
+  const double efficiency = hiding / (hiding + kWaiting);
+  const double lanes = t.gpu.core_lanes > 0 ? t.gpu.core_lanes : 64;
+  const double factor = cost_factor(tile);
+  const double compute = factor * std::max(issued * warps * 32 / lanes / efficiency,
+                                           products * reads * warps * kBankRowOfAll);
+  const double memory = static_cast<double>(bytes) / kCacheBytes;
+  const double waits = tile.places > 1 ? kLatency / static_cast<double>(tile.places - 1) : kLatency;
   const double round =
-      tile.places > 1 ? std::max({compute, memory, wait / static_cast<double>(tile.places - 1)})
-                      : std::max({compute, memory, wait}) + wait;
-  double cycles = rates.block_start_cycles + round * iterations * per_core / at_once;
-  if (tile.own) cycles += memory;  // of the first step, which all wait for
+      std::max({at_once * compute, at_once * memory, waits}) + (tile.places > 1 ? 0.0 : kLatency);
+  double cycles = kStart + round * iterations * per_core / at_once;
+  if (tile.own) cycles += at_once * memory;  // of the first step, which all wait for
   // Sums of the groups go through shared memory once.
-  if (tile.groups > 1)
-    cycles += kExchange + 2 * static_cast<double>(tile.exchange_bytes()) / kBankRowBytes * per_core;
+  cycles += tile.groups == 1
+                ? 0
+                : kExchange + 2 * static_cast<double>(tile.exchange_bytes()) / 128 * per_core;
   if (p.taps == 1 && p.outer > 1 && tile.groups == 1 && tile.parts == 1) cycles += kUnshared;
   if (tile.parts > 1) {
     const auto sums = static_cast<double>(p.outer * p.row * p.column * p.batch);
-    cycles += split_k_cycles(t, sums, static_cast<double>(tile.parts));
+    cycles += kSecondStart + add_cycles(t, 4 * sums, static_cast<double>(tile.parts));
   }
   return cycles;
 }
 
-// Goes through the listed values and keeps the tile of fewest cycles.
-class TileChoice {
- public:
-  TileChoice(const target::Target& target, const GpuProblem& problem, std::int64_t lanes)
-      : target_(target),
-        problem_(problem),
-        lanes_(lanes),
-        most_threads_(std::min(kMaxThreads, std::max<std::int64_t>(1, target.gpu.block_threads))),
-        steps_(preferred_steps(problem)),
-        product_(problem.taps == 1 && problem.batch == 1),
-        most_sums_(product_ ? kGpuMostSums : kUsualSums),
-        best_({.lanes = lanes, .steps = steps_, .places = 1}),
-        tile_{.lanes = lanes, .steps = steps_} {}
-
-  GpuTile run() {
-    const GpuProblem& p = problem_;
-    const auto filled = [&](std::int64_t extent, std::int64_t of) {
-      return std::min(parts_of(extent, of), kMinThreads);
-    };
-    least_threads_ =
-        std::min(kMinThreads, filled(p.column, lanes_) * filled(p.row, 1) * filled(p.outer, 1) / 4);
-    for (const std::int64_t threads : kGpuColumnThreads) {
-      if (!useful(threads, lanes_, p.column)) break;
-      for (const std::int64_t chunks : kGpuChunks) {
-        if (!useful(chunks, threads * lanes_, p.column)) break;
-        tile_.column_threads = threads;
-        tile_.chunks = chunks;
-        choose_rows();
-      }
-    }
-    return best_.best();
-  }
-
- private:
-  // Lengths of which the last part would not be empty.
-  static bool useful(std::int64_t count, std::int64_t of, std::int64_t extent) {
-    return count == 1 || (count - 1) * of < extent;
-  }
-  // Counts that are no powers of two are for extents that they divide.
-  static bool even(std::int64_t count, std::int64_t extent) {
-    const std::int64_t odd = count / (count & -count);
-    return extent % odd == 0;
-  }
-
-  void choose_rows() {
-    const GpuProblem& p = problem_;
-    for (const std::int64_t threads : kGpuRowThreads) {
-      if (!useful(threads, 1, p.row) || threads * tile_.column_threads > most_threads_) break;
-      for (const std::int64_t rows : kGpuRows) {
-        if (!useful(rows, threads, p.row) || rows * tile_.chunks * lanes_ > most_sums_) break;
-        tile_.row_threads = threads;
-        tile_.rows = rows;
-        if (even(threads, p.row) && even(rows, p.row)) choose_outer_rows();
-      }
-    }
-  }
-  void choose_outer_rows() {
-    const GpuProblem& p = problem_;
-    for (const std::int64_t threads : kGpuRowThreads) {
-      if (!useful(threads, 1, p.outer) ||
-          threads * tile_.row_threads * tile_.column_threads > most_threads_)
-        break;
-      for (const std::int64_t rows : kGpuRows) {
-        if (!useful(rows, threads, p.outer)) break;
-        tile_.outer_threads = threads;
-        tile_.outer_rows = rows;
-        const bool fits = tile_.threads() <= most_threads_ && tile_.sums() <= most_sums_;
-        if (fits && even(threads, p.outer) && even(rows, p.outer) &&
-            tile_.group_threads() >= least_threads_)
-          choose_sharing();
-      }
-    }
-  }
-
-  bool many() const { return tile_.sums() > kUsualSums; }
-  std::int64_t tiles() const {
-    return parts_of(problem_.row, tile_.row_length()) *
-           parts_of(problem_.column, tile_.column_length());
-  }
-
-  void choose_sharing() {
-    const GpuTile tile = tile_;
-    const bool turns = product_ && problem_.turns && tile.rows % kGpuRowLanes == 0;
-    if (turns) share_own_steps();
-    tile_ = tile;
-    if (32 % tile.column_threads != 0) return;  // rows of threads would straddle warps
-    if (many() == (tile.chunks > 2) && (!many() || tile.threads() == kMaxThreads)) share_blocks();
-    tile_ = tile;
-    if (product_ || tile.chunks <= 2) share_steps();
-    tile_ = tile;
-    if (turns && tile.threads() == kMaxThreads) turn_rows();
-    tile_ = tile;
-  }
-
-  void offer(const Memory& memory) {
-    best_.offer(tile_, estimate(target_, problem_, tile_, memory));
-  }
-  Memory memory() const {
-    return {.bytes = problem_.step_bytes(tile_), .bank_rows = bank_rows(problem_, tile_)};
-  }
-
-  // Parts of the reduction in blocks of their own. Many sums take copies of fewer steps, more of
-  // them under way.
-  void share_blocks() {
-    const GpuProblem& p = problem_;
-    tile_.places = many() ? 4 : 3;
-    for (const std::int64_t usual : {steps_, 2 * steps_}) {
-      const std::int64_t steps = many() ? std::min<std::int64_t>(usual, 16) : usual;
-      if (steps > steps_ && !(short_sum(p) && p.reduce % steps == 0)) continue;
-      tile_.steps = steps;
-      const Memory used = memory();
-      for (const std::int64_t parts : kGpuParts) {
-        if (parts > 1 && many()) break;
-        tile_.parts = parts;
-        if (!refuse_parts(p, steps, 1, parts) && p.reduce / parts % steps == 0) offer(used);
-        if (parts == 1 && p.reduce % steps != 0) offer(used);
-      }
-    }
-  }
-
-  // Groups of threads share the steps between copies.
-  void share_steps() {
-    for (const std::int64_t groups : kGpuGroups) {
-      const std::int64_t threads = tile_.group_threads() * groups;
-      if (groups == 1 || groups > 8 || threads > most_threads_ ||
-          (many() && threads != kMaxThreads))
-        continue;
-      if (tile_.group_threads() % 32 != 0) continue;  // a warp would belong to two of them
-      tile_.groups = groups;
-      tile_.steps = groups * (problem_.taps > 1 ? 4 : 8);
-      for (const std::int64_t places : {2, 3}) {
-        tile_.places = places;
-        const bool refused = refuse_groups(problem_, tile_.steps, groups) != nullptr;
-        if (!refused && (places == 2 || product_)) offer(memory());
-      }
-      tile_.groups = 1;
-    }
-  }
-
-  // ... and each group copies its own, with the left operand turned round. Below so many columns,
-  // copies of single elements cost more than they save; small tiles are for one wave of blocks, and
-  // parts of few steps do not pay for another kernel (H200, `bench --op matmul:M=128,...`).
-  void share_own_steps() {
-    constexpr std::int64_t kChunks = 3, kColumns = 72, kPartSteps = 384;
-    if (tile_.chunks != kChunks || tile_.column_length() < kColumns ||
-        (!many() && tiles() > target_.cores))
-      return;
-    const std::int64_t each_group = tile_.group_threads();
-    tile_.row_lanes = kGpuRowLanes;
-    tile_.own = true;
-    for (const std::int64_t threads : {kMaxThreads, kMaxThreads / 2 * 3}) {
-      tile_.groups = threads / each_group;
-      if (threads > target_.gpu.block_threads || threads % each_group != 0 || tile_.groups > 8 ||
-          tile_.groups < 2)
-        continue;
-      for (const std::int64_t each : {8, 4}) {
-        tile_.steps = tile_.groups * each;
-        tile_.places = each == 8 ? 3 : 4;
-        if (refuse_groups(problem_, tile_.steps, tile_.groups) || (each == 4 && each_group != 32))
-          continue;
-        const Memory used = memory();
-        for (const std::int64_t parts : kGpuParts) {
-          if (parts > 1 &&
-              (problem_.reduce / parts < kPartSteps || tiles() * parts > target_.cores))
-            break;
-          tile_.parts = parts;
-          if (!refuse_parts(problem_, tile_.steps, tile_.groups, parts)) offer(used);
-        }
-        tile_.parts = 1;
-      }
-    }
-  }
-
-  // The left operand turned round: large tiles, one for each multiprocessor, or several waves of
-  // usual ones, of which two lie beside each other.
-  void turn_rows() {
-    if (tile_.sums() % kUsualSums != 0 || many() != (tiles() <= target_.cores)) return;
-    tile_.row_lanes = kGpuRowLanes;
-    tile_.steps = many() ? 8 : 32;
-    tile_.places = many() ? 4 : 2;
-    if (problem_.reduce % tile_.steps == 0) offer(memory());
-  }
-
-  const target::Target& target_;
-  const GpuProblem& problem_;
-  std::int64_t lanes_, most_threads_, least_threads_ = 1;
-  std::int64_t steps_;  // between copies
-  bool product_;        // of two matrices
-  std::int64_t most_sums_;
-  Cheapest<GpuTile> best_;
-  GpuTile tile_;
-};
-
 }  // namespace
 
 GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64_t lanes) {
-  return TileChoice(t, p, lanes).run();
+  const std::int64_t most_threads =
+      std::min(kMaxThreads, std::max<std::int64_t>(1, t.gpu.block_threads));
+  GpuTile best{.lanes = lanes, .steps = preferred_steps(p), .places = 1};
+  double least = HUGE_VAL;
+  // Lengths of which the last part would not be empty.
+  const auto useful = [](std::int64_t count, std::int64_t of, std::int64_t extent) {
+    return count == 1 || (count - 1) * of < extent;
+  };
+  const auto odd = [](std::int64_t count, std::int64_t extent) {
+    return count % 7 == 0 && extent % 7 != 0;
+  };
+  GpuTile tile{.lanes = lanes, .steps = best.steps};
+  const std::int64_t most_sums = p.taps == 1 && p.batch == 1 ? kManySums : kUsualSums;
+  const bool product = p.taps == 1 && p.batch == 1;
+  const auto compare = [&](const Memory& memory) {
+    const double cycles = estimate(t, p, tile, memory);
+    if (cycles >= least) return;
+    least = cycles;
+    best = tile;
+  };
+  const auto consider_parts = [&](bool many) {
+    tile.places = many ? kManyPlaces : 3;
+    const std::int64_t preferred = tile.steps;
+    for (const std::int64_t usual : {preferred, 2 * preferred}) {
+      const std::int64_t steps = many ? std::min(usual, kManySteps) : usual;
+      if (steps > preferred && !(short_sum(p) && p.reduce % steps == 0)) continue;
+      tile.steps = steps;
+      const Memory memory{.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)};
+      for (const std::int64_t parts : kGpuParts) {
+        if (parts > 1 && many) break;
+        tile.parts = parts;
+        if (!refuse_parts(p, tile.steps, 1, parts) && p.reduce / parts % tile.steps == 0)
+          compare(memory);
+        if (parts == 1 && p.reduce % tile.steps != 0) compare(memory);
+      }
+    }
+    tile.steps = preferred;
+    tile.parts = 1;
+  };
+  const auto consider_groups = [&](bool many) {
+    for (const std::int64_t groups : kGpuGroups) {
+      const std::int64_t steps = groups * (p.taps > 1 ? 4 : 8);
+      if (groups == 1 || groups > kOwnGroups || tile.group_threads() * groups > most_threads)
+        continue;
+      if (many && tile.group_threads() * groups != kManyThreads) continue;
+      if (tile.group_threads() % 32 != 0) continue;  // a warp would belong to two of them
+      if (refuse_groups(p, steps, groups)) continue;
+      tile.groups = groups;
+      const std::int64_t before = std::exchange(tile.steps, steps);
+      for (const std::int64_t places : {2, 3}) {
+        if (places > 2 && !product) break;
+        tile.places = places;
+        compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
+      }
+      tile.steps = before;
+      tile.groups = 1;
+    }
+  };
+  const auto consider_own = [&](bool many) {
+    const bool narrow = tile.column_threads == 6;
+    const std::int64_t threads = narrow ? kOwnNarrowThreads : kManyThreads;
+    const std::int64_t tiles =
+        parts_of(p.row, tile.row_length()) * parts_of(p.column, tile.column_length());
+    if ((!narrow && !many) || tile.chunks != 3 || threads > t.gpu.block_threads ||
+        tile.column_length() < (narrow ? kOwnNarrowColumns : kOwnColumns) ||
+        threads % tile.group_threads() != 0 || (narrow && tiles > t.cores))
+      return;
+    const GpuTile before = tile;
+    tile.groups = threads / tile.group_threads();
+    tile.row_lanes = kGpuRowLanes;
+    tile.own = true;
+    for (const std::int64_t each : {8, 4}) {
+      tile.steps = tile.groups * each;
+      tile.places = each == 8 ? 3 : 4;
+      if (tile.groups < 2 || tile.groups > kOwnGroups ||
+          refuse_groups(p, tile.steps, tile.groups) || (each == 4 && tile.group_threads() != 32))
+        continue;
+      const Memory memory{.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)};
+      for (const std::int64_t parts : kGpuParts) {
+        const bool pays = p.reduce / parts >= kOwnPartSteps && tiles * parts <= t.cores;
+        tile.parts = parts;
+        if (parts > 1 && (narrow || !pays)) break;
+        if (!refuse_parts(p, tile.steps, tile.groups, parts)) compare(memory);
+      }
+    }
+    tile = before;
+  };
+  // What was timed: one tile for each multiprocessor, or several waves of blocks of which two lie
+  // beside each other.
+  const auto consider_turned = [&](bool many) {
+    const std::int64_t tiles =
+        parts_of(p.row, tile.row_length()) * parts_of(p.column, tile.column_length());
+    const std::int64_t steps = many ? kManyTurnedSteps : kTurnedSteps;
+    if (tile.threads() != kManyThreads || p.reduce % steps != 0 || many != (tiles <= t.cores) ||
+        (many && tile.chunks <= 2))
+      return;
+    const GpuTile before = tile;
+    tile.row_lanes = kGpuRowLanes;
+    tile.steps = steps;
+    tile.places = many ? kManyPlaces : kTurnedPlaces;
+    compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
+    tile = before;
+  };
+  const auto consider = [&] {
+    if (tile.threads() > most_threads || tile.sums() > most_sums) return;
+    const bool many = tile.sums() > kUsualSums;
+    if (product && p.turns && tile.rows % kGpuRowLanes == 0) consider_own(many);
+    if (tile.column_threads == 6) return;
+    if (many == (tile.chunks > 2) && (!many || tile.threads() == kManyThreads))
+      consider_parts(many);
+    if (product || tile.chunks <= 2) consider_groups(many);
+    if (product && p.turns && tile.rows % kGpuRowLanes == 0 &&
+        (tile.sums() == kUsualSums || tile.sums() == kManySums))
+      consider_turned(many);
+  };
+  const auto filled = [&](std::int64_t extent, std::int64_t of) {
+    return std::min(parts_of(extent, of), kMinThreads);
+  };
+  const std::int64_t least_threads =
+      std::min(kMinThreads, filled(p.column, lanes) * filled(p.row, 1) * filled(p.outer, 1) / 4);
+  for (const std::int64_t ct : kGpuColumnThreads) {
+    if (!useful(ct, lanes, p.column)) break;
+    for (const std::int64_t chunks : kGpuChunks) {
+      if (!useful(chunks, ct * lanes, p.column)) break;
+      for (const std::int64_t rt : kGpuRowThreads) {
+        if (!useful(rt, 1, p.row) || rt * ct > most_threads) break;
+        if (odd(rt, p.row)) continue;
+        for (const std::int64_t rows : kGpuRows) {
+          if (!useful(rows, rt, p.row) || rows * chunks * lanes > most_sums) break;
+          if (odd(rows, p.row)) continue;
+          for (const std::int64_t ot : kGpuRowThreads) {
+            if (!useful(ot, 1, p.outer) || rt * ct * ot > most_threads) break;
+            for (const std::int64_t outer : kGpuRows) {
+              if (!useful(outer, ot, p.outer)) break;
+              if (odd(ot, p.outer) || odd(outer, p.outer)) continue;
+              tile.column_threads = ct;
+              tile.chunks = chunks;
+              tile.row_threads = rt;
+              tile.rows = rows;
+              tile.outer_threads = ot;
+              tile.outer_rows = outer;
+              if (tile.group_threads() >= least_threads) consider();
+            }
+          }
+        }
+      }
+    }
+  }
+  return best;
 }
 
 }  // namespace tessera::space
