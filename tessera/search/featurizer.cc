@@ -37,7 +37,7 @@ Result<std::unique_ptr<Featurizer>> Featurizer::make(const model::Needs& needs,
   return out;
 }
 
-bool Featurizer::compute_rows(const space::Candidate& candidate, std::size_t thread,
+bool Featurizer::compute_rows(const decide::Candidate& candidate, std::size_t thread,
                               std::vector<float>* rows, std::vector<std::int16_t>* parents) {
   if (needs_.rows == "decisions") {
     *rows = space_.vector_of(candidate);
@@ -54,7 +54,7 @@ bool Featurizer::compute_rows(const space::Candidate& candidate, std::size_t thr
   return extractors_[thread].extract(*state, kind, rows).ok();
 }
 
-void Featurizer::add(const space::Candidate& candidate, std::size_t index, std::size_t thread,
+void Featurizer::add(const decide::Candidate& candidate, std::size_t index, std::size_t thread,
                      Part* part) {
   feature::FeatureSet& set = part->set;
   std::vector<float> rows;
@@ -68,7 +68,7 @@ void Featurizer::add(const space::Candidate& candidate, std::size_t index, std::
   part->kept.push_back(index);
 }
 
-feature::FeatureSet Featurizer::compute(std::span<const space::Candidate* const> candidates,
+feature::FeatureSet Featurizer::compute(std::span<const decide::Candidate* const> candidates,
                                         std::vector<std::size_t>* kept) {
   const std::size_t chunks = std::clamp<std::size_t>(candidates.size() / kChunk, 1, threads_);
   std::vector<Part> parts(chunks);

@@ -26,7 +26,7 @@ class Featurizer {
                                                   int threads);
 
   // Features of those candidates that have any, in order; `kept` gets their indices.
-  feature::FeatureSet compute(std::span<const space::Candidate* const> candidates,
+  feature::FeatureSet compute(std::span<const decide::Candidate* const> candidates,
                               std::vector<std::size_t>* kept);
 
  private:
@@ -38,10 +38,10 @@ class Featurizer {
     std::vector<std::size_t> kept;
   };
   // False: the candidate has none.
-  bool compute_rows(const space::Candidate& candidate, std::size_t thread, std::vector<float>* rows,
-                    std::vector<std::int16_t>* parents);
+  bool compute_rows(const decide::Candidate& candidate, std::size_t thread,
+                    std::vector<float>* rows, std::vector<std::int16_t>* parents);
   // Adds the candidate to the part unless it has no features.
-  void add(const space::Candidate& candidate, std::size_t index, std::size_t thread, Part* part);
+  void add(const decide::Candidate& candidate, std::size_t index, std::size_t thread, Part* part);
 
   model::Needs needs_;
   const space::Space& space_;

@@ -20,12 +20,12 @@ void merge_fastest(std::vector<Observation> more, std::vector<Observation>* fast
   std::inplace_merge(first, middle, fastest->end(), faster);
 }
 
-bool History::claim(const space::Candidate& candidate) {
-  return seen_.insert(space::hash_of(candidate)).second;
+bool History::claim(const decide::Candidate& candidate) {
+  return seen_.insert(decide::hash_of(candidate)).second;
 }
 
-bool History::seen(const space::Candidate& candidate) const {
-  return seen_.contains(space::hash_of(candidate));
+bool History::seen(const decide::Candidate& candidate) const {
+  return seen_.contains(decide::hash_of(candidate));
 }
 
 void History::observe(std::span<const Observation> observations) {

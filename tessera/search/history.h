@@ -19,8 +19,8 @@ class History {
   explicit History(std::size_t sketches) : sketches_(sketches) {}
 
   // False when the candidate was proposed or observed before; remembers it otherwise.
-  bool claim(const space::Candidate& candidate);
-  bool seen(const space::Candidate& candidate) const;
+  bool claim(const decide::Candidate& candidate);
+  bool seen(const decide::Candidate& candidate) const;
 
   void observe(std::span<const Observation> observations);
 

@@ -80,20 +80,20 @@ class TaskScorer final : public Scorer {
     return guard_.choose(global_ != nullptr && !global_failed_, pool_.fitted.local != nullptr);
   }
 
-  std::vector<float> score(std::span<const space::Candidate> candidates) override {
+  std::vector<float> score(std::span<const decide::Candidate> candidates) override {
     std::vector<float> out;
     const Predictor by = predictor();
     if (by == Predictor::kNone) return out;
     fill_cache(candidates);
-    for (const space::Candidate& c : candidates) {
-      const Entry& entry = cache_.at(space::hash_of(c));
+    for (const decide::Candidate& c : candidates) {
+      const Entry& entry = cache_.at(decide::hash_of(c));
       const float score = entry.scores[static_cast<std::size_t>(by)];
       out.push_back(std::isfinite(score) ? score : kWorst);
     }
     return out;
   }
 
-  std::vector<float> spread(std::span<const space::Candidate> candidates) override {
+  std::vector<float> spread(std::span<const decide::Candidate> candidates) override {
     std::vector<float> out;
     const Predictor by = predictor();
     if (by == Predictor::kNone) return out;
@@ -101,8 +101,8 @@ class TaskScorer final : public Scorer {
     // Of what score() returns now: the spread of one model says nothing in the unit of another.
     const bool global = by == Predictor::kGlobal;
     if (!(global ? has_global_spread_ : has_spread_)) return out;
-    for (const space::Candidate& c : candidates) {
-      const Entry& entry = cache_.at(space::hash_of(c));
+    for (const decide::Candidate& c : candidates) {
+      const Entry& entry = cache_.at(decide::hash_of(c));
       out.push_back(global ? entry.global_spread : entry.spread);
     }
     return out;
@@ -113,10 +113,10 @@ class TaskScorer final : public Scorer {
     return by == Predictor::kGlobal || by == Predictor::kBoth;
   }
 
-  std::vector<float> log_times(std::span<const space::Candidate> candidates) {
+  std::vector<float> log_times(std::span<const decide::Candidate> candidates) {
     if (!believes_global()) return {};
-    std::vector<const space::Candidate*> pointers;
-    for (const space::Candidate& c : candidates) pointers.push_back(&c);
+    std::vector<const decide::Candidate*> pointers;
+    for (const decide::Candidate& c : candidates) pointers.push_back(&c);
     std::vector<std::size_t> kept;
     const feature::FeatureSet set = features_of_global().compute(pointers, &kept);
     if (kept.size() != candidates.size()) return {};
@@ -126,11 +126,11 @@ class TaskScorer final : public Scorer {
   // Judges the models by the observations, then remembers those that have features; the rest say
   // nothing to a model.
   void learn(std::span<const Observation> observations) {
-    std::vector<space::Candidate> candidates;
-    std::vector<const space::Candidate*> pointers;
+    std::vector<decide::Candidate> candidates;
+    std::vector<const decide::Candidate*> pointers;
     pointers.reserve(observations.size());
     for (const Observation& o : observations) candidates.push_back(o.candidate);
-    for (const space::Candidate& c : candidates) pointers.push_back(&c);
+    for (const decide::Candidate& c : candidates) pointers.push_back(&c);
     if (global_ != nullptr) fill_cache(candidates);
     // Between batches: within one a policy relies on what ready() said.
     global_failed_ = global_failing_;
@@ -140,7 +140,7 @@ class TaskScorer final : public Scorer {
       pool_.groups.push_back(group_);
       pool_.seconds.push_back(observations[i].seconds);
       if (global_ == nullptr) continue;
-      const model::PredictorScores& scores = cache_.at(space::hash_of(candidates[i])).scores;
+      const model::PredictorScores& scores = cache_.at(decide::hash_of(candidates[i])).scores;
       const float of_global = scores[static_cast<std::size_t>(Predictor::kGlobal)];
       pool_.global.push_back(std::isfinite(of_global) ? of_global : 0.f);
       if (!observations[i].censored) guard_.observe(scores, observations[i].seconds, pool_.version);
@@ -155,12 +155,12 @@ class TaskScorer final : public Scorer {
     int version = -1;
   };
 
-  void fill_cache(std::span<const space::Candidate> candidates) {
+  void fill_cache(std::span<const decide::Candidate> candidates) {
     if (cache_.size() > kCacheLimit) cache_.clear();
-    std::vector<const space::Candidate*> missing;
+    std::vector<const decide::Candidate*> missing;
     bool lacks_global = false;
-    for (const space::Candidate& c : candidates) {
-      Entry& entry = cache_[space::hash_of(c)];
+    for (const decide::Candidate& c : candidates) {
+      Entry& entry = cache_[decide::hash_of(c)];
       if (entry.version == pool_.version) continue;
       lacks_global |= entry.version < 0;
       entry.version = pool_.version;
@@ -187,12 +187,12 @@ class TaskScorer final : public Scorer {
 
   // Several models judge together in the unit of the task.
   void place_global() {
-    std::vector<space::Candidate> drawn;
-    std::vector<const space::Candidate*> pointers;
+    std::vector<decide::Candidate> drawn;
+    std::vector<const decide::Candidate*> pointers;
     Rng rng(kSampleSeed);
     for (int i = 0; i < kSample; ++i) drawn.push_back(space_.sample(rng));
     pointers.reserve(drawn.size());
-    for (const space::Candidate& c : drawn) pointers.push_back(&c);
+    for (const decide::Candidate& c : drawn) pointers.push_back(&c);
     std::vector<std::size_t> kept;
     const feature::FeatureSet sample = features_of_global().compute(pointers, &kept);
     if (const SharedModel placed = global_->for_task(sample)) global_ = placed;
@@ -200,15 +200,15 @@ class TaskScorer final : public Scorer {
 
   Featurizer& features_of_global() { return global_features_ ? *global_features_ : *features_; }
 
-  void put(const std::vector<const space::Candidate*>& candidates,
+  void put(const std::vector<const decide::Candidate*>& candidates,
            const std::vector<std::size_t>& kept, const std::vector<float>& scores, Predictor by) {
     for (std::size_t i = 0; i < kept.size(); ++i) {
-      Entry& entry = cache_[space::hash_of(*candidates[kept[i]])];
+      Entry& entry = cache_[decide::hash_of(*candidates[kept[i]])];
       entry.scores[static_cast<std::size_t>(by)] = scores[i];
     }
   }
 
-  void add_global(const std::vector<const space::Candidate*>& candidates,
+  void add_global(const std::vector<const decide::Candidate*>& candidates,
                   const std::vector<std::size_t>& kept, const feature::FeatureSet& set) {
     const model::Judgement judged = global_->judge(set);
     put(candidates, kept, judged.scores, Predictor::kGlobal);
@@ -218,11 +218,11 @@ class TaskScorer final : public Scorer {
     if (global_failing_) return;
     has_global_spread_ = judged.spread.size() == kept.size();
     for (std::size_t i = 0; i < kept.size() && has_global_spread_; ++i) {
-      cache_[space::hash_of(*candidates[kept[i]])].global_spread = judged.spread[i];
+      cache_[decide::hash_of(*candidates[kept[i]])].global_spread = judged.spread[i];
     }
   }
 
-  void add_local(const std::vector<const space::Candidate*>& candidates,
+  void add_local(const std::vector<const decide::Candidate*>& candidates,
                  const std::vector<std::size_t>& kept, const feature::FeatureSet& set) {
     const Fitted& fitted = pool_.fitted;
     model::Judgement judged = fitted.local->judge(set);
@@ -232,7 +232,7 @@ class TaskScorer final : public Scorer {
     if (fitted.residual) {
       std::vector<float> both = fitted.residual->predict(set);
       for (std::size_t i = 0; i < kept.size(); ++i) {
-        const Entry& entry = cache_.at(space::hash_of(*candidates[kept[i]]));
+        const Entry& entry = cache_.at(decide::hash_of(*candidates[kept[i]]));
         both[i] += fitted.scale * entry.scores[static_cast<std::size_t>(Predictor::kGlobal)];
       }
       put(candidates, kept, both, Predictor::kBoth);
@@ -240,7 +240,7 @@ class TaskScorer final : public Scorer {
       // known.
       if (spreads.empty()) {
         for (std::size_t i = 0; i < kept.size(); ++i) {
-          const Entry& entry = cache_.at(space::hash_of(*candidates[kept[i]]));
+          const Entry& entry = cache_.at(decide::hash_of(*candidates[kept[i]]));
           const float of_global = has_global_spread_ ? fitted.scale * entry.global_spread : 0;
           spreads.push_back(std::hypot(std::abs(own[i] - both[i]) * 0.7f, of_global));
         }
@@ -248,7 +248,7 @@ class TaskScorer final : public Scorer {
     }
     has_spread_ = spreads.size() == kept.size();
     for (std::size_t i = 0; i < kept.size() && has_spread_; ++i) {
-      cache_[space::hash_of(*candidates[kept[i]])].spread = spreads[i];
+      cache_[decide::hash_of(*candidates[kept[i]])].spread = spreads[i];
     }
   }
 
@@ -303,7 +303,7 @@ class PooledLearner final : public Learner {
   }
 
   std::vector<float> log_times(const Scorer& scorer,
-                               std::span<const space::Candidate> candidates) override {
+                               std::span<const decide::Candidate> candidates) override {
     for (const std::unique_ptr<TaskScorer>& s : scorers_) {
       if (s.get() == &scorer) return s->log_times(candidates);
     }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/learn/model/cost_model.h"
+#include "tessera/scheduling/space/space.h"
 #include "tessera/search/policy.h"
 #include "tessera/support/result.h"
 
@@ -63,7 +64,7 @@ class Learner {
   // log2 of the seconds of candidates of that task, as the global model predicts them; empty where
   // it tells none, or is not believed there.
   virtual std::vector<float> log_times(const Scorer& scorer,
-                                       std::span<const space::Candidate> candidates) = 0;
+                                       std::span<const decide::Candidate> candidates) = 0;
   // Whether the global model has a say in the scores of that task.
   virtual bool believes_global(const Scorer& scorer) const = 0;
   // Takes a finished fit over, and starts the next when enough is new. Call it between batches.

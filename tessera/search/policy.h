@@ -7,14 +7,18 @@
 #include <vector>
 
 #include "tessera/learn/lm/reader.h"
-#include "tessera/scheduling/space/space.h"
+#include "tessera/scheduling/decide/space.h"
 #include "tessera/support/result.h"
+
+namespace tessera::space {
+class Space;
+}
 
 namespace tessera::search {
 
 // What came of a candidate. Failures have throughput 0.
 struct Observation {
-  space::Candidate candidate;
+  decide::Candidate candidate;
   double seconds = 0;     // 0: failed
   bool censored = false;  // at least that many seconds
 };
@@ -24,9 +28,9 @@ class Scorer {
  public:
   virtual ~Scorer() = default;
   virtual bool ready() const = 0;
-  virtual std::vector<float> score(std::span<const space::Candidate> candidates) = 0;
+  virtual std::vector<float> score(std::span<const decide::Candidate> candidates) = 0;
   // Spread of the score, in its unit, where the model that gave it tells it; empty otherwise.
-  virtual std::vector<float> spread(std::span<const space::Candidate> candidates) = 0;
+  virtual std::vector<float> spread(std::span<const decide::Candidate> candidates) = 0;
 };
 
 // Never ready: for policies that use no model, or where there is none.
@@ -42,9 +46,10 @@ struct PolicyOptions {
   std::string acquisition = "mean";  // or "ei", "ucb"
   // Whether what reasoning prefers is proposed first and bred from; studies withhold it.
   bool with_preferred = true;
-  // What policy "lm" writes by; null: every legal value is as likely as the others. One thread at
-  // a time.
+  // What policy "lm" writes by, and the task that it writes about, the space itself; null: every
+  // legal value is as likely as the others. One thread at a time.
   std::shared_ptr<lm::Reader> language;
+  const space::Space* task = nullptr;
   int draws = 256;             // sentences that it writes before it proposes, at least
   std::size_t candidates = 0;  // that the space has, where they are few; 0: not known
   double judge =
@@ -56,7 +61,7 @@ class Policy {
  public:
   virtual ~Policy() = default;
   // Up to n legal candidates not proposed or observed before; fewer: the space is exhausted.
-  virtual std::vector<space::Candidate> propose(std::size_t n) = 0;
+  virtual std::vector<decide::Candidate> propose(std::size_t n) = 0;
   virtual void observe(std::span<const Observation> observations) = 0;
 };
 
@@ -64,7 +69,7 @@ struct PolicyEntry {
   const char* name;
   const char* doc;
   bool uses_model;
-  std::unique_ptr<Policy> (*make)(const space::Space& space, Scorer& scorer,
+  std::unique_ptr<Policy> (*make)(const decide::Space& space, Scorer& scorer,
                                   const PolicyOptions& options);
 };
 

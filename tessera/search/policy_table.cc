@@ -10,8 +10,8 @@ namespace {
 class NoScorer final : public Scorer {
  public:
   bool ready() const override { return false; }
-  std::vector<float> score(std::span<const space::Candidate>) override { return {}; }
-  std::vector<float> spread(std::span<const space::Candidate>) override { return {}; }
+  std::vector<float> score(std::span<const decide::Candidate>) override { return {}; }
+  std::vector<float> spread(std::span<const decide::Candidate>) override { return {}; }
 };
 
 }  // namespace

@@ -6,7 +6,7 @@
 #include <set>
 #include <tuple>
 
-#include "tessera/scheduling/space/walk.h"
+#include "tessera/scheduling/decide/walk.h"
 
 namespace tessera::search {
 namespace {
@@ -14,11 +14,11 @@ namespace {
 // Spaces up to this size are enumerated when samples keep repeating.
 constexpr double kEnumerable = 1 << 20;
 
-void enumerate_rest(const space::Space& space, std::size_t n, History& history, Rng& rng,
-                    std::vector<space::Candidate>* out) {
-  std::vector<space::Candidate> rest;
-  space::Enumeration all(space);
-  while (std::optional<space::Candidate> c = all.next()) {
+void enumerate_rest(const decide::Space& space, std::size_t n, History& history, Rng& rng,
+                    std::vector<decide::Candidate>* out) {
+  std::vector<decide::Candidate> rest;
+  decide::Enumeration all(space);
+  while (std::optional<decide::Candidate> c = all.next()) {
     if (!history.seen(*c)) rest.push_back(*std::move(c));
   }
   while (!rest.empty() && out->size() < n) {
@@ -42,7 +42,7 @@ double deviation(const std::vector<Ranked>& ranked) {
 
 using DecisionValue = std::tuple<std::int32_t, std::size_t, std::int32_t>;
 
-std::size_t new_values(const space::Candidate& c, const std::set<DecisionValue>& covered) {
+std::size_t new_values(const decide::Candidate& c, const std::set<DecisionValue>& covered) {
   std::size_t count = 0;
   for (std::size_t d = 0; d < c.choice.size(); ++d) {
     if (!covered.contains({c.sketch, d, c.choice[d]})) ++count;
@@ -51,22 +51,22 @@ std::size_t new_values(const space::Candidate& c, const std::set<DecisionValue>&
 }
 
 // `ranked` is the short list, best first, unseen and distinct.
-std::vector<space::Candidate> pick_diverse(std::vector<Ranked> ranked, std::size_t n,
-                                           double diversity) {
+std::vector<decide::Candidate> pick_diverse(std::vector<Ranked> ranked, std::size_t n,
+                                            double diversity) {
   const double scale = deviation(ranked);
   std::set<DecisionValue> covered;
-  std::vector<space::Candidate> out;
+  std::vector<decide::Candidate> out;
   while (out.size() < n && !ranked.empty()) {
     std::size_t best = 0;
     double best_gain = -std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < ranked.size(); ++i) {
-      const space::Candidate& c = ranked[i].candidate;
+      const decide::Candidate& c = ranked[i].candidate;
       const auto decisions = static_cast<double>(std::max<std::size_t>(c.choice.size(), 1));
       const double fresh = static_cast<double>(new_values(c, covered)) / decisions;
       const double gain = ranked[i].value / scale + diversity * fresh;
       if (gain > best_gain) best = i, best_gain = gain;
     }
-    const space::Candidate c = ranked[best].candidate;
+    const decide::Candidate c = ranked[best].candidate;
     ranked.erase(ranked.begin() + static_cast<std::ptrdiff_t>(best));
     for (std::size_t d = 0; d < c.choice.size(); ++d) covered.insert({c.sketch, d, c.choice[d]});
     out.push_back(c);
@@ -76,13 +76,13 @@ std::vector<space::Candidate> pick_diverse(std::vector<Ranked> ranked, std::size
 
 }  // namespace
 
-std::vector<space::Candidate> draw_unseen(const space::Space& space, std::size_t n,
-                                          History& history, Rng& rng) {
-  std::vector<space::Candidate> out;
+std::vector<decide::Candidate> draw_unseen(const decide::Space& space, std::size_t n,
+                                           History& history, Rng& rng) {
+  std::vector<decide::Candidate> out;
   const int patience = 64;
   int misses = 0;
   while (out.size() < n && misses < patience) {
-    space::Candidate c = space.sample(rng);
+    decide::Candidate c = space.sample(rng);
     if (!history.claim(c)) {
       ++misses;
       continue;
@@ -94,10 +94,10 @@ std::vector<space::Candidate> draw_unseen(const space::Space& space, std::size_t
   return out;
 }
 
-std::vector<space::Candidate> draw_weighted(const space::Space& space,
-                                            std::span<const double> weights, std::size_t n,
-                                            Rng& rng) {
-  std::vector<space::Candidate> out;
+std::vector<decide::Candidate> draw_weighted(const decide::Space& space,
+                                             std::span<const double> weights, std::size_t n,
+                                             Rng& rng) {
+  std::vector<decide::Candidate> out;
   while (out.size() < n)
     out.push_back(space.sample(static_cast<std::int32_t>(draw_index(weights, rng)), rng));
   return out;
@@ -114,7 +114,7 @@ std::size_t draw_index(std::span<const double> weights, Rng& rng) {
   return weights.size() - 1;
 }
 
-std::vector<double> acquisition(Scorer& scorer, std::span<const space::Candidate> candidates,
+std::vector<double> acquisition(Scorer& scorer, std::span<const decide::Candidate> candidates,
                                 const std::string& kind, double incumbent) {
   const std::vector<float> scores = scorer.score(candidates);
   std::vector<double> values(scores.begin(), scores.end());
@@ -133,8 +133,8 @@ std::vector<double> acquisition(Scorer& scorer, std::span<const space::Candidate
   return values;
 }
 
-std::vector<space::Candidate> pick_batch(std::vector<Ranked> ranked, std::size_t n,
-                                         const PolicyOptions& options, History& history) {
+std::vector<decide::Candidate> pick_batch(std::vector<Ranked> ranked, std::size_t n,
+                                          const PolicyOptions& options, History& history) {
   std::stable_sort(ranked.begin(), ranked.end(),
                    [](const Ranked& a, const Ranked& b) { return a.value > b.value; });
   const std::size_t factor =
@@ -143,16 +143,16 @@ std::vector<space::Candidate> pick_batch(std::vector<Ranked> ranked, std::size_t
   std::vector<Ranked> list;
   for (Ranked& r : ranked) {
     if (list.size() >= n * factor) break;
-    if (history.seen(r.candidate) || !listed.insert(space::hash_of(r.candidate)).second) continue;
+    if (history.seen(r.candidate) || !listed.insert(decide::hash_of(r.candidate)).second) continue;
     list.push_back(std::move(r));
   }
-  std::vector<space::Candidate> out;
+  std::vector<decide::Candidate> out;
   if (options.diversity > 0 && !list.empty()) {
     out = pick_diverse(std::move(list), n, options.diversity);
   } else {
     for (Ranked& r : list) out.push_back(std::move(r.candidate));
   }
-  for (const space::Candidate& c : out) history.claim(c);
+  for (const decide::Candidate& c : out) history.claim(c);
   return out;
 }
 

@@ -13,6 +13,12 @@ namespace {
 constexpr int kExpectedPopulation = 64, kExpectedGenerations = 3;
 constexpr std::size_t kExpectedCandidates = 9;  // the default among them
 
+std::unique_ptr<Policy> make_policy(const space::Space& space, const PolicyEntry& policy,
+                                    Scorer& scorer, PolicyOptions options) {
+  options.task = &space;
+  return policy.make(space, scorer, options);
+}
+
 }  // namespace
 
 TaskSearch::TaskSearch(const space::Space& space, const PolicyEntry& policy,
@@ -20,24 +26,24 @@ TaskSearch::TaskSearch(const space::Space& space, const PolicyEntry& policy,
     : space_(space),
       learner_(policy.uses_model ? learner : nullptr),
       scorer_(learner_ != nullptr ? &learner_->add_task(space) : &no_scorer()),
-      policy_(policy.make(space, *scorer_, options)) {}
+      policy_(make_policy(space, policy, *scorer_, options)) {}
 
-std::vector<space::Candidate> TaskSearch::propose(std::size_t n) {
-  std::vector<space::Candidate> out;
+std::vector<decide::Candidate> TaskSearch::propose(std::size_t n) {
+  std::vector<decide::Candidate> out;
   while (out.size() < n && !again_.empty()) {
     out.push_back(std::move(again_.back()));
     again_.pop_back();
   }
   const std::size_t wanted = n - out.size();
   if (wanted == 0) return out;
-  std::vector<space::Candidate> fresh = policy_->propose(wanted);
+  std::vector<decide::Candidate> fresh = policy_->propose(wanted);
   exhausted_ = fresh.size() < wanted;
   promise_ = promise_of(fresh);
   std::move(fresh.begin(), fresh.end(), std::back_inserter(out));
   return out;
 }
 
-double TaskSearch::promise_of(std::vector<space::Candidate> candidates) const {
+double TaskSearch::promise_of(std::vector<decide::Candidate> candidates) const {
   if (candidates.empty() || best_.empty() || !scorer_->ready()) return -1;
   candidates.push_back(best_.front().candidate);
   const std::vector<float> spread = scorer_->spread(candidates);
@@ -67,7 +73,7 @@ double TaskSearch::expected_share(std::uint64_t seed) const {
   // One of its own: what it proposes is not used up.
   const Result<const PolicyEntry*> evolution = find_policy("evolutionary");
   TESSERA_CHECK(evolution.ok(), "there is no evolutionary policy");
-  std::vector<space::Candidate> candidates =
+  std::vector<decide::Candidate> candidates =
       (*evolution)->make(space_, *scorer_, quick)->propose(kExpectedCandidates);
   std::erase(candidates, space_.preferred());
   if (candidates.empty()) return 1;
@@ -101,7 +107,7 @@ std::optional<TrialResult> TaskSearch::trial_of(const record::Record& record) co
   if (record.format != "tessera" || !known || outcome == measure::Outcome::kWorkerLost) {
     return std::nullopt;
   }
-  Result<space::Candidate> candidate = space_.parse(record.candidate);
+  Result<decide::Candidate> candidate = space_.parse(record.candidate);
   if (!candidate.ok() || !space_.check(*candidate).ok()) return std::nullopt;
   space_.sketches()[static_cast<std::size_t>(candidate->sketch)]->settle(candidate->choice);
   return TrialResult{std::move(*candidate), outcome, record.seconds};
@@ -129,7 +135,7 @@ std::vector<Observation> TaskSearch::take(std::span<const TrialResult> results, 
   return timed;
 }
 
-void TaskSearch::correct(const space::Candidate& candidate, double seconds) {
+void TaskSearch::correct(const decide::Candidate& candidate, double seconds) {
   for (std::vector<Observation>* list : {&best_, &session_best_}) {
     const std::size_t known =
         std::erase_if(*list, [&](const Observation& o) { return o.candidate == candidate; });

@@ -16,7 +16,7 @@ namespace tessera::search {
 
 // What came of one trial.
 struct TrialResult {
-  space::Candidate candidate;
+  decide::Candidate candidate;
   measure::Outcome outcome = measure::Outcome::kOk;
   double seconds = 0;  // of timed outcomes, corrected for drift
 };
@@ -32,7 +32,7 @@ class TaskSearch {
 
   // Up to n candidates to measure; fewer: the space is exhausted. Each must be observed, or it is
   // lost to this search.
-  std::vector<space::Candidate> propose(std::size_t n);
+  std::vector<decide::Candidate> propose(std::size_t n);
   // kWorkerLost says nothing about a candidate: it is counted, and proposed once more.
   void observe(std::span<const TrialResult> results);
   // The trial that a record of an earlier session tells of; none: this space no longer has the
@@ -43,7 +43,7 @@ class TaskSearch {
   void replay(std::span<const TrialResult> results, bool teach = true);
 
   // The candidate, which was timed before, takes so long: it was timed again with more care.
-  void correct(const space::Candidate& candidate, double seconds);
+  void correct(const decide::Candidate& candidate, double seconds);
 
   const space::Space& space() const { return space_; }
   bool exhausted() const { return exhausted_; }
@@ -71,7 +71,7 @@ class TaskSearch {
  private:
   // Those that were fully timed.
   std::vector<Observation> take(std::span<const TrialResult> results, bool teach);
-  double promise_of(std::vector<space::Candidate> candidates) const;
+  double promise_of(std::vector<decide::Candidate> candidates) const;
 
   const space::Space& space_;
   Learner* learner_;
@@ -79,8 +79,8 @@ class TaskSearch {
   std::unique_ptr<Policy> policy_;
   std::vector<Observation> best_,
       session_best_;  // fastest first; the latter: observed, not replayed
-  std::vector<space::Candidate> again_;
-  std::unordered_set<space::Candidate, space::CandidateHash> lost_;  // once
+  std::vector<decide::Candidate> again_;
+  std::unordered_set<decide::Candidate, decide::CandidateHash> lost_;  // once
   std::array<std::int64_t, kOutcomes> outcomes_{};
   std::int64_t trials_ = 0, replayed_ = 0;
   bool exhausted_ = false;

@@ -209,7 +209,7 @@ TEST(CandidateSampler, DoesNotReplayTheDrawsOfEarlierCalls) {
   const Samplers a = samplers_of_a_product(), b = samplers_of_a_product(),
                  c = samplers_of_a_product();
   CandidateSampler &first = *a.samplers[0], &replays = *b.samplers[0], &goes_on = *c.samplers[0];
-  for (const space::Candidate& candidate : first.draw(8, 1)) {
+  for (const decide::Candidate& candidate : first.draw(8, 1)) {
     replays.take(candidate, 0);
     goes_on.take(candidate, 0);
   }
@@ -224,11 +224,11 @@ TEST(CandidateSampler, DoesNotReplayTheDrawsOfEarlierCalls) {
 TEST(CandidateSampler, WhatIsLostIsNeitherCountedNorDrawnAgain) {
   const Samplers s = samplers_of_a_product();
   CandidateSampler& sampler = *s.samplers[0];
-  const std::vector<space::Candidate> drawn = sampler.draw(4, 1);
+  const std::vector<decide::Candidate> drawn = sampler.draw(4, 1);
   sampler.lose();
   EXPECT_EQ(sampler.records(), 3);
-  for (const space::Candidate& again : sampler.draw(32, 1)) {
-    for (const space::Candidate& candidate : drawn) EXPECT_FALSE(again == candidate);
+  for (const decide::Candidate& again : sampler.draw(32, 1)) {
+    for (const decide::Candidate& candidate : drawn) EXPECT_FALSE(again == candidate);
   }
 }
 

@@ -20,7 +20,7 @@
 #include "tessera/learn/nn/language_file.h"
 #include "tessera/learn/nn/network_file.h"
 #include "tessera/learn/nn/training_notes.h"
-#include "tessera/scheduling/space/walk.h"
+#include "tessera/scheduling/decide/walk.h"
 #include "tessera/search/policy.h"
 #include "tessera/trials/record/database.h"
 #include "tests/app/fake_measurer.h"
@@ -50,7 +50,7 @@ TEST(RecordedTask, HasWhatWasRecordedAndNothingElse) {
   const RecordedTask task(std::move(whole), trials, /*withheld=*/false);
   std::set<std::string> texts, recorded;
   for (const RecordedTrial& t : trials) texts.insert(task.whole().to_text(t.candidate));
-  space::Enumeration all(*task.recorded());
+  decide::Enumeration all(*task.recorded());
   for (auto c = all.next(); c; c = all.next()) recorded.insert(task.recorded()->to_text(*c));
   EXPECT_EQ(recorded, texts);
   EXPECT_EQ(task.size(), texts.size());
@@ -62,7 +62,7 @@ TEST(RecordedTask, WithheldDefaultsCannotBeProposedButAreKnown) {
   auto whole = matmul_space();
   const RecordedTask task(matmul_space(), draw_trials(*whole, 60), /*withheld=*/true);
   const std::string preferred = whole->to_text(whole->preferred());
-  for (const space::Candidate& c : task.shuffled(1))
+  for (const decide::Candidate& c : task.shuffled(1))
     EXPECT_NE(task.recorded()->to_text(c), preferred);
   EXPECT_EQ(task.best_s(), 1e-6);
   const RecordedTask nothing(matmul_space(), draw_trials(*whole, 1), /*withheld=*/true);
@@ -77,16 +77,16 @@ TEST(RecordedTask, ChancesAreThoseOfTheWholeSpace) {
   const std::unique_ptr<lm::Reader> reader = whole_chances(task.whole(), uniform);
   lm::Generator generator(*task.recorded(), *reader, {});
   Rng rng(1);
-  const auto made = generator.sample(8, rng, [](const space::Candidate&) { return true; }).value();
+  const auto made = generator.sample(8, rng, [](const decide::Candidate&) { return true; }).value();
   ASSERT_EQ(made.size(), 8u);
   for (const lm::Generated& g : made) {
-    const space::Sketch& sketch =
+    const decide::Sketch& sketch =
         *task.recorded()->sketches()[static_cast<std::size_t>(g.candidate.sketch)];
     // The same answers in the whole space, where each legal value is as likely as the others.
     double expected = -std::log(static_cast<double>(task.recorded()->sketches().size()));
     for (const auto& s : task.whole().sketches()) {
       if (s->name() != sketch.name()) continue;
-      for (space::Walk walk(*s); !walk.done();) {
+      for (decide::Walk walk(*s); !walk.done();) {
         expected -= std::log(static_cast<double>(walk.legal().size()));
         walk.take(g.candidate.choice[walk.next()]);
       }
@@ -119,7 +119,7 @@ TEST(RecordedTask, RecalledChancesAreReadOnce) {
   auto whole = matmul_space();
   const std::vector<RecordedTrial> trials = draw_trials(*whole, 100);
   const RecordedTask task(std::move(whole), trials, /*withheld=*/false);
-  const std::vector<space::Candidate> all = task.shuffled(2);
+  const std::vector<decide::Candidate> all = task.shuffled(2);
   CountingReader counting;
   const std::unique_ptr<lm::Reader> reader = whole_chances(task.whole(), counting);
   const std::vector<double> expected =
@@ -129,7 +129,7 @@ TEST(RecordedTask, RecalledChancesAreReadOnce) {
   lm::Generator generator(*task.recorded(), *recalled, {});
   EXPECT_EQ(generator.chances_of(all).value(), expected);
   Rng rng(1);
-  const auto any = [](const space::Candidate&) { return true; };
+  const auto any = [](const decide::Candidate&) { return true; };
   EXPECT_EQ(generator.sample(16, rng, any)->size(), 16u);
   EXPECT_FALSE(generator.beams(4, 4)->empty());
   EXPECT_EQ(counting.begun, begun);

@@ -26,7 +26,7 @@ class Update : public ::testing::Test {
     row_ = {"oldkey", "contract+add", kOld, 1, 2};
   }
 
-  record::Record record(const space::Candidate& c, bool with_digest) const {
+  record::Record record(const decide::Candidate& c, bool with_digest) const {
     record::Record r;
     r.task = "oldkey";
     r.target = target::to_text(target_);

@@ -204,15 +204,16 @@ TEST(ChooseCandidate, ThoseWhoAgreeLeaveOutWhatOneOfThemDoubts) {
                      {.candidate = {0, {2}}, .score = 2, .log_time = -10.8f, .evidence = 4},
                      {.candidate = {0, {3}}, .score = -1, .log_time = -14, .evidence = 4}};
   const auto chosen = [&](double margin, double evidence) {
-    return choose_candidate(task, margin, evidence, [](const space::Candidate&) { return true; });
+    return choose_candidate(task, margin, evidence, [](const decide::Candidate&) { return true; });
   };
   EXPECT_EQ(chosen(1.5, kNoEvidence), nullptr) << "what scores below the default is not looked at";
   EXPECT_EQ(chosen(0.5, kNoEvidence), &task.candidates[1]);
   EXPECT_EQ(chosen(0.5, 0), &task.candidates[2]) << "the best score has the evidence against it";
   EXPECT_EQ(chosen(0.5, 4), nullptr) << "too little evidence";
   EXPECT_EQ(chosen(0.85, 0), nullptr);
-  EXPECT_EQ(choose_candidate(task, 0.5, kNoEvidence, [](const space::Candidate&) { return false; }),
-            nullptr);
+  EXPECT_EQ(
+      choose_candidate(task, 0.5, kNoEvidence, [](const decide::Candidate&) { return false; }),
+      nullptr);
   task.tells_times = false;
   EXPECT_EQ(chosen(0, kNoEvidence), nullptr);
 }
@@ -257,9 +258,9 @@ int shared_otherwise(const std::vector<task::Task>& tasks, const target::Target&
     const auto steps = space->schedule(*c);
     EXPECT_TRUE(steps.ok());
     EXPECT_EQ(schedule::to_text(*steps), entry->schedule);
-    const std::vector<space::Decision>& decisions = space->decisions(*c);
+    const std::vector<decide::Point>& decisions = space->points(*c);
     for (std::size_t d = 0; d < decisions.size(); ++d) {
-      const bool parallel = decisions[d].kind == space::DecisionKind::kParallel;
+      const bool parallel = decisions[d].kind == decide::PointKind::kParallel;
       if (parallel && c->choice[d] != decisions[d].preferred) ++count;
     }
   }

@@ -39,7 +39,7 @@ Dataset small_dataset(std::size_t per_task) {
     Rng rng(7);
     std::set<std::string> seen;
     for (int tries = 0; seen.size() < per_task && tries < 10000; ++tries) {
-      const space::Candidate candidate = space.sample(rng);
+      const decide::Candidate candidate = space.sample(rng);
       if (!seen.insert(space.to_text(candidate)).second) continue;
       Example e;
       e.task = static_cast<std::int32_t>(d.tasks.size()) - 1;

@@ -9,7 +9,7 @@
 
 namespace tessera::search {
 
-std::unique_ptr<Policy> make_climb(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_climb(const decide::Space& space, Scorer& scorer,
                                    const PolicyOptions& options);
 
 namespace {
@@ -17,11 +17,11 @@ namespace {
 TEST(Extending, APolicyProposesLegalCandidatesAndNoneTwice) {
   const space::Space space = testing::make_toy_space(8);
   const std::unique_ptr<Policy> policy = make_climb(space, no_scorer(), {});
-  std::unordered_set<space::Candidate, space::CandidateHash> seen;
+  std::unordered_set<decide::Candidate, decide::CandidateHash> seen;
   double first = 0, best = 0;
   for (int batch = 0; batch < 12; ++batch) {
     std::vector<Observation> observations;
-    for (const space::Candidate& c : policy->propose(16)) {
+    for (const decide::Candidate& c : policy->propose(16)) {
       EXPECT_TRUE(space.check(c).ok());
       EXPECT_TRUE(seen.insert(c).second);
       observations.push_back({c, testing::toy_seconds(space, c), false});
@@ -75,7 +75,7 @@ TEST(Extending, ADecisionFollowsThePlan) {
   ASSERT_TRUE(changed.ok());
   EXPECT_TRUE(*changed);
   ASSERT_EQ(options.decider->decided().size(), 1u);
-  EXPECT_EQ(options.decider->decided()[0].point.key.substr(0, 7), "divide ");
+  EXPECT_EQ(options.decider->decided()[0].point.name.substr(0, 7), "divide ");
   compact(graph);
   ASSERT_TRUE(verify(graph).ok());
   for (const Node& node : graph.nodes) EXPECT_STRNE(node.op->name, "div");

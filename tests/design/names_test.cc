@@ -101,7 +101,7 @@ bool file_exists(const std::string& text) {
                      [&](const fs::path& f) { return fs::exists(f.parent_path() / text); });
 }
 
-// "space::Walk", "kSteps", "DagBuilder", "make_operation": the words that code must have.
+// "decide::Walk", "kSteps", "DagBuilder", "make_operation": the words that code must have.
 std::vector<std::string> words_of_symbol(const std::string& text) {
   static const std::regex symbol(
       "(([A-Za-z_]\\w*::)+[A-Za-z_]\\w*|k[A-Z]\\w+|[A-Z][a-z]+[A-Z]\\w*|[a-z]+(_[a-z0-9]+)+)");
@@ -173,7 +173,7 @@ TEST(FolderReadmes, NameWhatExists) {
 }
 
 TEST(DesignPages, TheTestsTellSymbolsFromOtherCode) {
-  EXPECT_EQ(words_of_symbol("space::Walk"), (std::vector<std::string>{"Walk", "space"}));
+  EXPECT_EQ(words_of_symbol("decide::Walk"), (std::vector<std::string>{"Walk", "decide"}));
   EXPECT_EQ(words_of_symbol("kSteps"), std::vector<std::string>{"kSteps"});
   EXPECT_TRUE(words_of_symbol("--strict").empty());
   EXPECT_FALSE(file_exists("tessera/scheduling/lower/no_such_pass.cc"));

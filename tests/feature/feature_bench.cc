@@ -25,7 +25,7 @@ constexpr Workload kWorkloads[] = {
 struct Prepared {
   te::Dag dag;
   std::unique_ptr<space::Space> space;
-  std::vector<space::Candidate> candidates;
+  std::vector<decide::Candidate> candidates;
   std::vector<schedule::Schedule> schedules;
   std::vector<schedule::State> states;
 };
@@ -56,7 +56,7 @@ Prepared prepare(const Workload& w) {
   p.space = std::make_unique<space::Space>(space::make_space(p.dag, target::host()).value());
   Rng rng(1);
   for (int i = 0; i < 200; ++i) {
-    const space::Candidate candidate = p.space->sample(rng);
+    const decide::Candidate candidate = p.space->sample(rng);
     auto schedule = p.space->schedule(candidate);
     if (!schedule.ok()) continue;
     auto state = schedule::apply(p.space->dag(), *schedule);

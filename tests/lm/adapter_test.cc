@@ -12,7 +12,7 @@
 namespace tessera::lm {
 namespace {
 
-const Generator::Claim kAny = [](const space::Candidate&) { return true; };
+const Generator::Claim kAny = [](const decide::Candidate&) { return true; };
 
 // As if the product of all lengths alone decided.
 double speed_of(const Subject& subject, const std::vector<Answer>& answers) {

@@ -59,9 +59,9 @@ TEST(Corpus, DrawsDistinctCandidatesOfEverySketch) {
 
 TEST(Corpus, AJudgeGivesQualities) {
   const space::Space space = space_of(kSpecs[0]);
-  const auto first = [](const space::Space&, std::span<const space::Candidate> candidates) {
+  const auto first = [](const space::Space&, std::span<const decide::Candidate> candidates) {
     std::vector<float> out;
-    for (const space::Candidate& c : candidates) out.push_back(c.sketch == 0 ? 1.0f : 0.0f);
+    for (const decide::Candidate& c : candidates) out.push_back(c.sketch == 0 ? 1.0f : 0.0f);
     return out;
   };
   const Content c = drawn(space, 200, 1, first);
@@ -72,7 +72,7 @@ TEST(Corpus, AJudgeGivesQualities) {
                                              : subject.sketch == space.sketches()[0]->name();
     EXPECT_EQ(good, s.quality > 0.5f);
   }
-  const auto silent = [](const space::Space&, std::span<const space::Candidate>) {
+  const auto silent = [](const space::Space&, std::span<const decide::Candidate>) {
     return std::vector<float>();
   };
   for (const Sentence& s : drawn(space, 20, 1, silent).sentences)

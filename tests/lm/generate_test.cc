@@ -14,7 +14,7 @@
 namespace tessera::lm {
 namespace {
 
-const Generator::Claim kAny = [](const space::Candidate&) { return true; };
+const Generator::Claim kAny = [](const decide::Candidate&) { return true; };
 
 // Likes values by their place in the list, and counts what it is asked.
 class SlopedReader final : public Reader {
@@ -70,7 +70,7 @@ std::size_t check_sentences(std::size_t of_each) {
       const auto made = generator.sample(of_each, rng, kAny);
       EXPECT_TRUE(made.ok()) << made.error().message;
       EXPECT_EQ(generator.thrown_away(), 0u);
-      std::unordered_set<space::Candidate, space::CandidateHash> distinct;
+      std::unordered_set<decide::Candidate, decide::CandidateHash> distinct;
       for (const Generated& g : *made) {
         EXPECT_TRUE(space.check(g.candidate).ok()) << space.to_text(g.candidate);
         EXPECT_TRUE(distinct.insert(g.candidate).second);
@@ -121,7 +121,7 @@ TEST(Generate, ChancesOfCandidatesAreThoseTheyWereWrittenWith) {
   Generator generator(space, reader, {.rows = 7});
   Rng rng(3);
   const auto made = generator.sample(40, rng, kAny).value();
-  std::vector<space::Candidate> candidates;
+  std::vector<decide::Candidate> candidates;
   candidates.reserve(made.size());
   for (const Generated& g : made) candidates.push_back(g.candidate);
   const std::vector<double> again = generator.chances_of(candidates).value();

@@ -45,13 +45,12 @@ TEST(Subject, NumbersAreFiniteAndFitFiles) {
       const Scribe scribe(space);
       for (std::size_t i = 0; i < space.sketches().size(); ++i) {
         const Subject s = scribe.subject(static_cast<std::int32_t>(i));
-        ASSERT_EQ(s.questions.size(), space.sketches()[i]->decisions().size());
+        ASSERT_EQ(s.questions.size(), space.sketches()[i]->points().size());
         EXPECT_EQ(s.sketch, space.sketches()[i]->name());
         for (const Word& w : s.prompt) expect_fits(w);
         for (std::size_t d = 0; d < s.questions.size(); ++d) {
           expect_fits(s.questions[d].word);
-          ASSERT_EQ(s.questions[d].values.size(),
-                    space.sketches()[i]->decisions()[d].values.size());
+          ASSERT_EQ(s.questions[d].values.size(), space.sketches()[i]->points()[d].values.size());
           for (const Value& v : s.questions[d].values) expect_fits(v);
         }
       }
@@ -70,7 +69,7 @@ TEST(Subject, ValuesOfAQuestionDiffer) {
         for (std::size_t d = 0; d < s.questions.size(); ++d) {
           const auto& values = s.questions[d].values;
           EXPECT_EQ(std::set<Value>(values.begin(), values.end()).size(), values.size())
-              << spec << " " << space.sketches()[i]->decisions()[d].name;
+              << spec << " " << space.sketches()[i]->points()[d].name;
         }
       }
     }
@@ -129,7 +128,7 @@ TEST(Subject, ALengthIsHeldAgainstItsAxis) {
                                [](const auto& s) { return s->name() == "rules.srs"; });
   ASSERT_NE(at, sketches.end());
   const Subject s = Scribe(space).subject(static_cast<std::int32_t>(at - sketches.begin()));
-  const space::Decision& rows = (*at)->decisions()[0];
+  const decide::Point& rows = (*at)->points()[0];
   ASSERT_EQ(rows.name, "C.i");
   for (std::size_t v = 0; v < rows.values.size(); ++v) {
     const std::int64_t length = rows.values[v][0];

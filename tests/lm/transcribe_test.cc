@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tessera/scheduling/space/walk.h"
+#include "tessera/scheduling/decide/walk.h"
 #include "tests/lm/lm_case.h"
 
 namespace tessera::lm {
@@ -19,7 +19,7 @@ TEST(Transcribe, DrawsWhatAWalkAsks) {
           std::vector<Answer> answers;
           const std::vector<std::int32_t> choice = draw(*sketch, rng, &answers);
           ASSERT_TRUE(sketch->check(choice).ok());
-          space::Walk walk(*sketch);
+          decide::Walk walk(*sketch);
           for (const Answer& a : answers) {
             ASSERT_FALSE(walk.done());
             EXPECT_EQ(walk.next(), static_cast<std::size_t>(a.question));
@@ -40,10 +40,10 @@ TEST(Transcribe, DrawsWhatAWalkAsks) {
 TEST(Transcribe, RefusesWhatIsNotLegal) {
   const space::Space space = space_of("matmul:M=60,N=96,K=40");
   Rng rng(1);
-  const space::Sketch& sketch = *space.sketches()[0];
+  const decide::Sketch& sketch = *space.sketches()[0];
   for (int i = 0; i < 10000; ++i) {
     std::vector<std::int32_t> choice;
-    for (const space::Decision& d : sketch.decisions())
+    for (const decide::Point& d : sketch.points())
       choice.push_back(static_cast<std::int32_t>(rng.below(std::ssize(d.values))));
     const Result<void> legal = sketch.check(choice);
     const auto answers = transcribe(sketch, choice);

@@ -215,7 +215,7 @@ TEST_P(LanguageOnGpu, WritesWhatThisProcessWrites) {
   const auto write = [&](lm::Reader& reader, int rows) {
     lm::Generator generator(space, reader, {.rows = rows, .threads = 2});
     Rng rng(3);
-    return generator.sample(40, rng, [](const space::Candidate&) { return true; }).value();
+    return generator.sample(40, rng, [](const decide::Candidate&) { return true; }).value();
   };
   // How many are written side by side changes nothing either.
   const std::vector<lm::Generated> want = write(*here, 24), got = write(*there, 16);

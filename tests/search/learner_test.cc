@@ -27,15 +27,15 @@ space::Space real_space(const std::string& spec) {
   return std::move(*space);
 }
 
-std::vector<space::Candidate> samples(const space::Space& space, int n, std::uint64_t seed) {
+std::vector<decide::Candidate> samples(const space::Space& space, int n, std::uint64_t seed) {
   Rng rng(seed);
-  std::vector<space::Candidate> out;
+  std::vector<decide::Candidate> out;
   for (int i = 0; i < n; ++i) out.push_back(space.sample(rng));
   return out;
 }
 
 // A made-up time: far from a point of the decision vectors is slow.
-double made_up_seconds(const space::Space& space, const space::Candidate& c) {
+double made_up_seconds(const space::Space& space, const decide::Candidate& c) {
   double sum = 1e-3;
   for (const float v : space.vector_of(c)) sum += 1e-3 * std::abs(static_cast<double>(v) - 2);
   return sum;
@@ -43,14 +43,14 @@ double made_up_seconds(const space::Space& space, const space::Candidate& c) {
 
 std::vector<Observation> observed(const space::Space& space, int n, std::uint64_t seed) {
   std::vector<Observation> out;
-  for (const space::Candidate& c : samples(space, n, seed)) {
+  for (const decide::Candidate& c : samples(space, n, seed)) {
     out.push_back({c, made_up_seconds(space, c), false});
   }
   return out;
 }
 
 double order_of(const space::Space& space, Scorer& scorer, std::uint64_t seed) {
-  const std::vector<space::Candidate> c = samples(space, 80, seed);
+  const std::vector<decide::Candidate> c = samples(space, 80, seed);
   const std::vector<float> scores = scorer.score(c);
   EXPECT_EQ(scores.size(), c.size());
   double right = 0, pairs = 0;
@@ -126,7 +126,7 @@ TEST(Learner, FitsInTheBackgroundWhileScoresComeFromTheOldModel) {
   EXPECT_FALSE(scorer.ready()) << "taken over by update() or wait() only";
   (*learner)->wait();
   ASSERT_TRUE(scorer.ready());
-  const std::vector<space::Candidate> some = samples(space, 300, 5);
+  const std::vector<decide::Candidate> some = samples(space, 300, 5);
   const std::vector<float> before = scorer.score(some);
   (*learner)->observe(scorer, observed(space, 200, 6));
   (*learner)->update();
@@ -170,7 +170,7 @@ TEST(Learner, AnEnsembleTellsItsSpread) {
   Scorer& scorer = (*learner)->add_task(space);
   (*learner)->observe(scorer, observed(space, 60, 4));
   (*learner)->update();
-  const std::vector<space::Candidate> some = samples(space, 20, 5);
+  const std::vector<decide::Candidate> some = samples(space, 20, 5);
   const std::vector<float> spread = scorer.spread(some);
   ASSERT_EQ(spread.size(), some.size());
   EXPECT_GT(*std::max_element(spread.begin(), spread.end()), 0);
@@ -194,7 +194,7 @@ TEST(Learner, StartsFromASavedModel) {
   ASSERT_TRUE(second.ok()) << second.error().message;
   Scorer& scorer = (*second)->add_task(space);
   ASSERT_TRUE(scorer.ready());
-  const std::vector<space::Candidate> some = samples(space, 20, 5);
+  const std::vector<decide::Candidate> some = samples(space, 20, 5);
   EXPECT_EQ(scorer.score(some), trained.score(some));
   EXPECT_EQ((*second)->state().tasks_without_global, 0u);
   // The global model keeps its own features whatever the local one sees.
@@ -263,7 +263,7 @@ TEST(Learner, GoesOnWithoutAGlobalModelThatCannotJudge) {
   ASSERT_TRUE(learner.ok());
   Scorer& scorer = (*learner)->add_task(space);
   EXPECT_EQ((*learner)->state().last_error, "");
-  const std::vector<space::Candidate> some = samples(space, 20, 5);
+  const std::vector<decide::Candidate> some = samples(space, 20, 5);
   const std::vector<float> scores = scorer.score(some);
   ASSERT_EQ(scores.size(), some.size());
   for (const float s : scores) EXPECT_EQ(s, std::numeric_limits<float>::lowest());
@@ -283,7 +283,7 @@ TEST(Learner, SpreadIsThatOfTheModelWhoseScoresAreUsed) {
   options.features = "decisions";
   options.background = false;
   options.min_growth = 10'000;  // one fit
-  const std::vector<space::Candidate> some = samples(space, 40, 5);
+  const std::vector<decide::Candidate> some = samples(space, 40, 5);
   // The local model learns from times that are `misled`, or from true ones.
   const auto run = [&](bool misled, std::shared_ptr<const model::CostModel> global) {
     options.global = std::move(global);
@@ -302,7 +302,7 @@ TEST(Learner, SpreadIsThatOfTheModelWhoseScoresAreUsed) {
   const auto [scores, spread] = run(true, oracle);
   feature::FeatureSet set;
   set.columns = space.vector_of(some[0]).size();
-  for (const space::Candidate& c : some) set.add(space.vector_of(c));
+  for (const decide::Candidate& c : some) set.add(space.vector_of(c));
   ASSERT_EQ(scores, oracle->predict(set)) << "the global model scores";
   EXPECT_TRUE(spread.empty()) << "that of the ensemble is of another unit";
   const auto [same, own] = run(true, std::make_shared<Oracle>(1, 0.25f));
@@ -319,7 +319,7 @@ TEST(Learner, ModelsThatJudgeTogetherTellASpreadFromTheFirstTrialOn) {
   options.features = "decisions";
   options.background = false;
   const auto oracle = std::make_shared<Oracle>(1);
-  const std::vector<space::Candidate> some = samples(space, 40, 5);
+  const std::vector<decide::Candidate> some = samples(space, 40, 5);
   const auto run = [&](const std::vector<std::shared_ptr<const model::CostModel>>& members) {
     options.global = model::make_committee(members);
     auto learner = Learner::make(options);

@@ -14,13 +14,13 @@ TEST(PinnedSpace, OpensEverythingButTheKind) {
   ASSERT_TRUE(dag.ok());
   const auto space = space::make_space(*dag, target);
   ASSERT_TRUE(space.ok());
-  const space::Space pinned = with_preferred(*space, space::DecisionKind::kParallel);
+  const space::Space pinned = with_preferred(*space, decide::PointKind::kParallel);
   EXPECT_LT(pinned.size(), space->size());
   EXPECT_EQ(pinned.to_text(pinned.preferred()), space->to_text(space->preferred()));
   Rng rng(1);
   int drawn = 0, differ = 0;
   for (int i = 0; i < 200; ++i) {
-    std::optional<space::Candidate> c = pinned.sample(rng);
+    std::optional<decide::Candidate> c = pinned.sample(rng);
     if (i % 2 == 1) c = pinned.mutate(*c, rng);
     if (!c) continue;
     ++drawn;
@@ -29,9 +29,9 @@ TEST(PinnedSpace, OpensEverythingButTheKind) {
     EXPECT_TRUE(space->check(*same).ok());
     EXPECT_EQ(schedule::to_text(pinned.schedule(*c).value()),
               schedule::to_text(space->schedule(*same).value()));
-    const std::vector<space::Decision>& decisions = space->decisions(*same);
+    const std::vector<decide::Point>& decisions = space->points(*same);
     for (std::size_t d = 0; d < decisions.size(); ++d) {
-      if (decisions[d].kind == space::DecisionKind::kParallel) {
+      if (decisions[d].kind == decide::PointKind::kParallel) {
         EXPECT_EQ(same->choice[d], decisions[d].preferred) << decisions[d].name;
       } else if (same->choice[d] != decisions[d].preferred) {
         ++differ;

@@ -60,8 +60,8 @@ TEST_P(EachPolicy, SameSeedSameProposals) {
 TEST_P(EachPolicy, ProposesLegalCandidatesAndNoneTwice) {
   const space::Space space = make_toy_space(8);
   const ToyRun run = run_toy(space, options_for(GetParam(), 200));
-  std::unordered_set<space::Candidate, space::CandidateHash> seen;
-  for (const space::Candidate& c : run.proposed) {
+  std::unordered_set<decide::Candidate, decide::CandidateHash> seen;
+  for (const decide::Candidate& c : run.proposed) {
     EXPECT_TRUE(space.check(c).ok());
     EXPECT_TRUE(seen.insert(c).second);
   }
@@ -85,7 +85,7 @@ TEST_P(EachPolicy, DoesNotProposeWhatItWasToldOf) {
   std::vector<Observation> known;
   for (int i = 0; i < 10; ++i) known.push_back({space.sample(rng), 1.0 + i, i % 3 == 0});
   policy->observe(known);
-  for (const space::Candidate& c : policy->propose(1000)) {
+  for (const decide::Candidate& c : policy->propose(1000)) {
     for (const Observation& o : known) EXPECT_NE(c, o.candidate);
   }
   EXPECT_TRUE(policy->propose(3).empty());
@@ -97,7 +97,7 @@ TEST_P(EachPolicy, SurvivesNothingButFailures) {
   const auto policy = (*find_policy(GetParam()))->make(space, no_scorer(), {});
   for (int round = 0; round < 12; ++round) {
     std::vector<Observation> failed;
-    for (const space::Candidate& c : policy->propose(16)) failed.push_back({c, 0, false});
+    for (const decide::Candidate& c : policy->propose(16)) failed.push_back({c, 0, false});
     EXPECT_EQ(failed.size(), 16u);
     policy->observe(failed);
   }

@@ -30,7 +30,7 @@ double cpu_seconds() {
 }
 
 // Any times will do, if they follow from the candidate.
-double seconds_of(const space::Space& space, const space::Candidate& c) {
+double seconds_of(const space::Space& space, const decide::Candidate& c) {
   double sum = 1;
   for (const float v : space.vector_of(c)) sum += static_cast<double>(v);
   return 1e-4 * sum;
@@ -41,11 +41,11 @@ class CountingScorer final : public Scorer {
  public:
   explicit CountingScorer(Scorer& scorer) : scorer_(scorer) {}
   bool ready() const override { return scorer_.ready(); }
-  std::vector<float> score(std::span<const space::Candidate> candidates) override {
+  std::vector<float> score(std::span<const decide::Candidate> candidates) override {
     count += std::ssize(candidates);
     return scorer_.score(candidates);
   }
-  std::vector<float> spread(std::span<const space::Candidate> candidates) override {
+  std::vector<float> spread(std::span<const decide::Candidate> candidates) override {
     return scorer_.spread(candidates);
   }
   const Scorer& inner() const { return scorer_; }
@@ -70,7 +70,7 @@ Result<void> run(const Workload& w, const std::vector<std::string>& network) {
   const std::unique_ptr<Policy> policy = entry->make(space, scorer, {});
   const auto observe = [&](std::size_t n) {
     std::vector<Observation> results;
-    for (const space::Candidate& c : policy->propose(n))
+    for (const decide::Candidate& c : policy->propose(n))
       results.push_back({c, seconds_of(space, c), false});
     policy->observe(results);
     learner->observe(scorer.inner(), results);

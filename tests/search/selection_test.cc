@@ -9,7 +9,7 @@ namespace {
 
 using testing::make_toy_space;
 
-space::Candidate point(std::int32_t first, std::int32_t second) {
+decide::Candidate point(std::int32_t first, std::int32_t second) {
   return {0, {first, second, 0, 0, 0, 0}};
 }
 
@@ -19,8 +19,8 @@ class StatedScorer final : public Scorer {
   StatedScorer(std::vector<float> scores, std::vector<float> spreads)
       : scores_(std::move(scores)), spreads_(std::move(spreads)) {}
   bool ready() const override { return true; }
-  std::vector<float> score(std::span<const space::Candidate>) override { return scores_; }
-  std::vector<float> spread(std::span<const space::Candidate>) override { return spreads_; }
+  std::vector<float> score(std::span<const decide::Candidate>) override { return scores_; }
+  std::vector<float> spread(std::span<const decide::Candidate>) override { return spreads_; }
 
  private:
   std::vector<float> scores_, spreads_;
@@ -32,7 +32,7 @@ TEST(Selection, BatchesAreTheBestUnseenOnce) {
   const auto batch = pick_batch(
       {{point(1, 0), 1}, {point(0, 0), 9}, {point(2, 0), 3}, {point(2, 0), 3}, {point(3, 0), 2}}, 2,
       {}, history);
-  EXPECT_EQ(batch, (std::vector<space::Candidate>{point(2, 0), point(3, 0)}));
+  EXPECT_EQ(batch, (std::vector<decide::Candidate>{point(2, 0), point(3, 0)}));
   EXPECT_TRUE(history.seen(point(3, 0)));
   EXPECT_FALSE(history.seen(point(1, 0)));
 }
@@ -56,7 +56,7 @@ TEST(Selection, DiversityTradesScoreForNewValues) {
 }
 
 TEST(Selection, AcquisitionWeighsScoreAndSpread) {
-  const std::vector<space::Candidate> two = {point(0, 1), point(0, 2)};
+  const std::vector<decide::Candidate> two = {point(0, 1), point(0, 2)};
   StatedScorer scorer({1.0f, 0.8f}, {0.1f, 0.5f});
   const auto mean = acquisition(scorer, two, "mean", 0);
   EXPECT_GT(mean[0], mean[1]);
@@ -87,7 +87,7 @@ TEST(Selection, SketchesThatDoBadlyGetFewerSamples) {
   const space::Space space = make_toy_space(8);
   Rng rng(1);
   int second = 0;
-  for (const space::Candidate& c : draw_weighted(space, weights, 300, rng)) second += c.sketch;
+  for (const decide::Candidate& c : draw_weighted(space, weights, 300, rng)) second += c.sketch;
   EXPECT_LT(second, 30);
 }
 

@@ -13,7 +13,7 @@ using measure::Outcome;
 using testing::make_toy_space;
 using testing::toy_seconds;
 
-TrialResult measure_toy(const space::Space& space, const space::Candidate& c) {
+TrialResult measure_toy(const space::Space& space, const decide::Candidate& c) {
   const double seconds = toy_seconds(space, c);
   return {c, seconds > 0 ? Outcome::kOk : Outcome::kRunError, seconds};
 }
@@ -46,7 +46,7 @@ TEST(TaskSearch, KeepsTheBestAndCountsFailures) {
   EXPECT_EQ(search.failures(), 1);
   EXPECT_EQ(search.outcomes()[static_cast<std::size_t>(Outcome::kWorkerLost)], 1);
   // A lost worker says nothing about its candidate.
-  EXPECT_EQ(search.propose(1), std::vector<space::Candidate>{c[4]});
+  EXPECT_EQ(search.propose(1), std::vector<decide::Candidate>{c[4]});
 }
 
 // Likes large sums of decisions, and predicts that they are faster.
@@ -87,7 +87,7 @@ TEST(TaskSearch, TellsWhatAModelExpectsOfTheFirstRounds) {
       Rng rng(3);
       std::vector<TrialResult> results;
       for (int i = 0; i < 64; ++i) {
-        const space::Candidate c = space.sample(rng);
+        const decide::Candidate c = space.sample(rng);
         double sum = 0;
         for (const float v : space.vector_of(c)) sum += static_cast<double>(v);
         results.push_back({c, Outcome::kOk, bad_s * (1 + sum)});

@@ -18,14 +18,14 @@ class ToySketch final : public space::Sketch {
   ToySketch(std::string name, std::int32_t values) {
     name_ = std::move(name);
     for (std::size_t d = 0; d < kDecisions; ++d) {
-      space::Decision decision;
+      decide::Point decision;
       decision.name = fmt::format("d{}", d);
       for (std::int32_t v = 0; v < values; ++v) decision.values.push_back({std::int64_t{1} << v});
-      decisions_.push_back(std::move(decision));
+      points_.push_back(std::move(decision));
     }
   }
-  void walk(space::Asker& asker) const override {
-    const auto values = static_cast<std::int32_t>(decisions_[0].values.size());
+  void walk(decide::Asker& asker) const override {
+    const auto values = static_cast<std::int32_t>(points_[0].values.size());
     const std::int32_t most = 2 * (values - 1) - values / 3;
     std::int32_t first = 0;
     for (std::size_t d = 0; d < kDecisions; ++d) {
@@ -34,7 +34,7 @@ class ToySketch final : public space::Sketch {
       if (d == 0) first = value;
     }
   }
-  Result<schedule::Schedule> write(space::Choice) const override { return schedule::Schedule{}; }
+  Result<schedule::Schedule> write(decide::Choice) const override { return schedule::Schedule{}; }
 };
 
 // Where decision d is best: in the middle, not at the preferred value 0.
@@ -56,8 +56,8 @@ space::Space make_toy_space(std::int32_t values) {
   return space::Space(*dag, target::host(), std::move(sketches));
 }
 
-double toy_seconds(const space::Space& space, const space::Candidate& c) {
-  const auto values = static_cast<double>(space.decisions(c)[0].values.size());
+double toy_seconds(const space::Space& space, const decide::Candidate& c) {
+  const auto values = static_cast<double>(space.points(c)[0].values.size());
   double seconds = 1;
   for (std::size_t d = 0; d < c.choice.size(); ++d) {
     const double distance = std::abs(c.choice[d] - optimal_value(d, values));
@@ -68,7 +68,7 @@ double toy_seconds(const space::Space& space, const space::Candidate& c) {
   if (c.choice[3] > c.choice[0] + 2) seconds *= 1.5;
   if (c.sketch != 0) seconds *= 1.7;
   // Some fail for no reason that a model could see.
-  if (seconds > 1 && space::hash_of(c) % 40 == 0) return 0;
+  if (seconds > 1 && decide::hash_of(c) % 40 == 0) return 0;
   return seconds;
 }
 
@@ -101,9 +101,9 @@ ToyRun run_toy(const space::Space& space, const ToyOptions& options) {
   double best = std::numeric_limits<double>::infinity();
   while (run.proposed.size() < options.trials) {
     const std::size_t wanted = std::min(options.batch, options.trials - run.proposed.size());
-    const std::vector<space::Candidate> batch = policy->propose(wanted);
+    const std::vector<decide::Candidate> batch = policy->propose(wanted);
     std::vector<Observation> observations;
-    for (const space::Candidate& c : batch) {
+    for (const decide::Candidate& c : batch) {
       const double seconds = toy_seconds(space, c);
       if (seconds > 0) best = std::min(best, seconds);
       observations.push_back({c, seconds, false});

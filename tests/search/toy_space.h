@@ -14,10 +14,10 @@ namespace tessera::search::testing {
 space::Space make_toy_space(std::int32_t values);
 
 // At least 1; exactly 1 at the optimum, which lies off the preferred values. 0: fails to run.
-double toy_seconds(const space::Space& space, const space::Candidate& candidate);
+double toy_seconds(const space::Space& space, const decide::Candidate& candidate);
 
 struct ToyRun {
-  std::vector<space::Candidate> proposed;
+  std::vector<decide::Candidate> proposed;
   std::vector<double> best_after;  // each trial; infinite before the first success
 
   // The first trial (from 1) whose best is at most `seconds`; 0: none.

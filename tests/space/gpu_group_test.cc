@@ -4,9 +4,10 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/scheduling/decide/walk.h"
 #include "tessera/scheduling/lower/lower_device.h"
 #include "tessera/scheduling/space/default_schedule.h"
-#include "tessera/scheduling/space/walk.h"
+#include "tessera/scheduling/space/space.h"
 #include "tests/lower/thread_case.h"
 #include "tests/space/space_case.h"
 

@@ -95,7 +95,7 @@ TEST(Reasoned, MostChoicesAreLegal) {
   int legal = 0;
   for (int i = 0; i < 1000; ++i) {
     std::vector<std::int32_t> choice;
-    for (const Decision& d : sketches[0]->decisions()) {
+    for (const Point& d : sketches[0]->points()) {
       choice.push_back(
           static_cast<std::int32_t>(rng.below(static_cast<std::int64_t>(d.values.size()))));
     }

@@ -27,7 +27,7 @@ std::string text_of(const te::Dag& dag, const std::string& sketch_name,
     for (const auto& [name, label] : choices) {
       bool found = false;
       for (std::size_t i = 0; i < choice.size(); ++i) {
-        const Decision& d = sketch->decisions()[i];
+        const Point& d = sketch->points()[i];
         for (std::size_t v = 0; d.name == name && v < d.values.size(); ++v) {
           if (d.label(static_cast<std::int32_t>(v)) != label) continue;
           choice[i] = static_cast<std::int32_t>(v);

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/scheduling/decide/walk.h"
 #include "tessera/scheduling/lower/lower.h"
-#include "tessera/scheduling/space/walk.h"
 #include "tests/fuzz/check_case.h"
 #include "tests/space/space_case.h"
 #include "tests/testing/testing.h"
@@ -16,7 +16,7 @@ namespace {
 
 void expect_well_formed(const Sketch& sketch) {
   std::set<std::string> names;
-  for (const Decision& d : sketch.decisions()) {
+  for (const Point& d : sketch.points()) {
     EXPECT_TRUE(names.insert(d.name).second) << sketch.name() << " has two decisions " << d.name;
     ASSERT_FALSE(d.values.empty()) << d.name;
     EXPECT_TRUE(d.labels.empty() || d.labels.size() == d.values.size()) << d.name;
@@ -49,14 +49,14 @@ fuzz::RandomDag with_inputs(const te::Dag& dag, double slack) {
 
 }  // namespace
 
-std::vector<std::int32_t> preferred_choice(const Sketch& sketch) {
+std::vector<std::int32_t> preferred_choice(const decide::Sketch& sketch) {
   std::vector<std::int32_t> out;
-  for (const Decision& d : sketch.decisions()) out.push_back(d.preferred);
+  for (const Point& d : sketch.points()) out.push_back(d.preferred);
   return out;
 }
 
-std::vector<std::int32_t> legal_choice(const Sketch& sketch, Rng& rng) {
-  Walk walk(sketch);
+std::vector<std::int32_t> legal_choice(const decide::Sketch& sketch, Rng& rng) {
+  decide::Walk walk(sketch);
   while (!walk.done())
     walk.take(walk.legal()[static_cast<std::size_t>(rng.below(std::ssize(walk.legal())))]);
   return walk.choice();
@@ -70,7 +70,7 @@ void expect_sketches_correct(const te::Dag& dag, const Sketches& sketches, int s
     expect_well_formed(*sketch);
     for (int i = 0; i <= samples; ++i) {
       const auto choice = i == 0 ? preferred_choice(*sketch) : legal_choice(*sketch, rng);
-      ASSERT_EQ(choice.size(), sketch->decisions().size()) << sketch->name();
+      ASSERT_EQ(choice.size(), sketch->points().size()) << sketch->name();
       const auto schedule = sketch->write(choice);
       ASSERT_TRUE(schedule.ok()) << sketch->name() << ": " << schedule.error().message;
       ASSERT_EQ(fuzz::check_case(checked, *schedule, {.compile = false}), "")
@@ -87,7 +87,7 @@ void expect_sketches_lower(const te::Dag& dag, const target::Target& target,
     expect_well_formed(*sketch);
     for (int i = 0; i < samples; ++i) {
       const auto choice = legal_choice(*sketch, rng);
-      ASSERT_EQ(choice.size(), sketch->decisions().size()) << sketch->name();
+      ASSERT_EQ(choice.size(), sketch->points().size()) << sketch->name();
       const auto schedule = sketch->write(choice);
       ASSERT_TRUE(schedule.ok()) << sketch->name() << ": " << schedule.error().message;
       const auto lowered = lower::lower(dag, *schedule, target);

@@ -11,10 +11,10 @@ namespace tessera::space {
 using Sketches = std::vector<std::unique_ptr<Sketch>>;
 
 // A random walk.
-std::vector<std::int32_t> legal_choice(const Sketch& sketch, Rng& rng);
-std::vector<std::int32_t> preferred_choice(const Sketch& sketch);
+std::vector<std::int32_t> legal_choice(const decide::Sketch& sketch, Rng& rng);
+std::vector<std::int32_t> preferred_choice(const decide::Sketch& sketch);
 
-// Names, values and preferred choices are as Sketch and Decision promise; the preferred choice and
+// Names, values and preferred choices are as Sketch and Point promise; the preferred choice and
 // `samples` others of each sketch apply, lower and compute what the Dag means. `slack` multiplies
 // the allowed rounding.
 void expect_sketches_correct(const te::Dag& dag, const Sketches& sketches, int samples,

@@ -2,7 +2,8 @@
 #include <benchmark/benchmark.h>
 
 #include "tessera/lang/te/op_spec.h"
-#include "tessera/scheduling/space/walk.h"
+#include "tessera/scheduling/decide/walk.h"
+#include "tessera/scheduling/space/space.h"
 
 namespace tessera::space {
 namespace {
@@ -33,7 +34,7 @@ void BM_Walk(benchmark::State& run, const char* spec) {
   Rng rng(1);
   std::size_t sketch = 0;
   for (auto _ : run) {
-    Walk walk(*space.sketches()[sketch++ % space.sketches().size()]);
+    decide::Walk walk(*space.sketches()[sketch++ % space.sketches().size()]);
     while (!walk.done()) {
       const auto& legal = walk.legal();
       walk.take(legal[static_cast<std::size_t>(rng.below(std::ssize(legal)))]);

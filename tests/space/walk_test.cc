@@ -1,6 +1,6 @@
 // Walks: whatever listed values are taken, what comes out is legal, and everything legal is
 // reached.
-#include "tessera/scheduling/space/walk.h"
+#include "tessera/scheduling/decide/walk.h"
 
 #include <map>
 #include <set>
@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/scheduling/lower/lower.h"
+#include "tessera/scheduling/space/space.h"
 #include "tests/space/space_case.h"
 
 namespace tessera::space {
@@ -42,7 +43,7 @@ constexpr int kSamples = 1000;
 constexpr int kLowered = 2;
 
 Candidate random_walk(const Space& space, std::int32_t sketch, Rng& rng) {
-  Walk walk(*space.sketches()[static_cast<std::size_t>(sketch)]);
+  decide::Walk walk(*space.sketches()[static_cast<std::size_t>(sketch)]);
   while (!walk.done()) {
     const auto& legal = walk.legal();
     walk.take(legal[static_cast<std::size_t>(rng.below(std::ssize(legal)))]);
@@ -52,7 +53,7 @@ Candidate random_walk(const Space& space, std::int32_t sketch, Rng& rng) {
 
 // Takes the values of a candidate; false if one of them is not listed.
 bool reaches(const Space& space, const Candidate& c) {
-  Walk walk(*space.sketches()[static_cast<std::size_t>(c.sketch)]);
+  decide::Walk walk(*space.sketches()[static_cast<std::size_t>(c.sketch)]);
   while (!walk.done()) {
     const std::int32_t wanted = c.choice[walk.next()];
     if (std::find(walk.legal().begin(), walk.legal().end(), wanted) == walk.legal().end())
@@ -109,11 +110,11 @@ TEST(Walk, ListsExactlyWhatHasACompletion) {
   const Space space =
       make_space(dag_of("matmul:M=96,N=60,K=64"), target, {.sources = {"templates"}}).value();
   std::set<std::vector<std::int32_t>> walked;
-  Enumeration all(space);
+  decide::Enumeration all(space);
   while (auto c = all.next()) EXPECT_TRUE(walked.insert(c->choice).second);
   ASSERT_GT(walked.size(), 100u);
   // Every point there is, legal or not.
-  const std::vector<Decision>& decisions = space.sketches()[0]->decisions();
+  const std::vector<Point>& decisions = space.sketches()[0]->points();
   std::set<std::vector<std::int32_t>> legal;
   std::vector<std::int32_t> choice(decisions.size(), 0);
   for (bool more = true; more;) {

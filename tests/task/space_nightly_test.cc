@@ -47,7 +47,7 @@ void check_task(const Task& t, runtime::ThreadPool& pool) {
   const std::vector<HostTensor> inputs = kernel::random_inputs(t.dag, 1);
   Rng rng(hash_bytes(t.key));
   for (int i = 0; i < kSamples; ++i) {
-    const space::Candidate candidate = i == 0 ? space->preferred() : space->sample(rng);
+    const decide::Candidate candidate = i == 0 ? space->preferred() : space->sample(rng);
     const auto schedule = space->schedule(candidate);
     ASSERT_TRUE(schedule.ok()) << t.name << ": " << schedule.error().message;
     EXPECT_EQ(check_schedule(t, *schedule, inputs, pool), "") << t.name << " " << t.key << "\n"
@@ -85,7 +85,7 @@ TEST_P(SpacesOfTheZoo, StayWithinTheLimitsOfAGpu) {
     ASSERT_TRUE(space.ok()) << t.name << ": " << space.error().message;
     Rng rng(hash_bytes(t.key));
     for (int i = 0; i < kSamples; ++i) {
-      const space::Candidate candidate = i == 0 ? space->preferred() : space->sample(rng);
+      const decide::Candidate candidate = i == 0 ? space->preferred() : space->sample(rng);
       SCOPED_TRACE(t.name + " " + t.key + "\n" + space->to_text(candidate));
       const auto schedule = space->schedule(candidate);
       ASSERT_TRUE(schedule.ok()) << schedule.error().message;

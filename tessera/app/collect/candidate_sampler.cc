@@ -37,7 +37,7 @@ std::vector<std::optional<Result<space::Space>>> make_spaces(const std::vector<T
 
 }  // namespace
 
-void CandidateSampler::take(const space::Candidate& candidate, double seconds) {
+void CandidateSampler::take(const decide::Candidate& candidate, double seconds) {
   seen_.insert(candidate);
   ++measured_;
   if (seconds <= 0) return;
@@ -51,8 +51,8 @@ void CandidateSampler::go_on() {
   if (measured_ > 0) rng_ = Rng(hash_bytes(fmt::format("{} {}", seed_, measured_)));
 }
 
-std::vector<space::Candidate> CandidateSampler::draw(std::int64_t n, double uniform_share) {
-  std::vector<space::Candidate> out;
+std::vector<decide::Candidate> CandidateSampler::draw(std::int64_t n, double uniform_share) {
+  std::vector<decide::Candidate> out;
   if (seen_.empty()) add(space_.preferred(), &out);
   while (static_cast<std::int64_t>(out.size()) < n && !exhausted_) {
     bool found = false;
@@ -62,7 +62,8 @@ std::vector<space::Candidate> CandidateSampler::draw(std::int64_t n, double unif
   return out;
 }
 
-bool CandidateSampler::add(std::optional<space::Candidate> c, std::vector<space::Candidate>* out) {
+bool CandidateSampler::add(std::optional<decide::Candidate> c,
+                           std::vector<decide::Candidate>* out) {
   if (!c) return false;
   space_.sketches()[static_cast<std::size_t>(c->sketch)]->settle(c->choice);
   if (!seen_.insert(*c).second) return false;
@@ -70,20 +71,20 @@ bool CandidateSampler::add(std::optional<space::Candidate> c, std::vector<space:
   return true;
 }
 
-const space::Candidate& CandidateSampler::any_parent() {
+const decide::Candidate& CandidateSampler::any_parent() {
   return best_[static_cast<std::size_t>(rng_.below(std::ssize(best_)))].candidate;
 }
 
-std::optional<space::Candidate> CandidateSampler::draw_one(double uniform_share) {
+std::optional<decide::Candidate> CandidateSampler::draw_one(double uniform_share) {
   if (rng_.uniform() < uniform_share) return space_.sample(rng_);
-  space::Candidate at = space_.preferred();
+  decide::Candidate at = space_.preferred();
   if (!best_.empty() && rng_.uniform() < 0.85) at = any_parent();
   if (best_.size() > 1 && rng_.uniform() < 0.25) {
-    const space::Candidate& other = any_parent();
+    const decide::Candidate& other = any_parent();
     if (other.sketch == at.sketch) at = space_.cross(at, other, rng_).value_or(at);
   }
   for (std::int64_t steps = 1 + rng_.below(3); steps > 0; --steps) {
-    std::optional<space::Candidate> next = space_.mutate(at, rng_);
+    std::optional<decide::Candidate> next = space_.mutate(at, rng_);
     if (!next) return std::nullopt;
     at = *std::move(next);
   }

@@ -30,29 +30,29 @@ class CandidateSampler {
   double best_seconds() const { return best_.empty() ? 0 : best_.front().seconds; }
 
   // A candidate that was measured; `seconds` 0: without a time.
-  void take(const space::Candidate& candidate, double seconds);
+  void take(const decide::Candidate& candidate, double seconds);
   // A drawn one will not be measured. It is not drawn again: what ended its worker may be its own.
   void lose() { ++lost_; }
   // After the records of earlier calls were taken: draws others than those calls did.
   void go_on();
   // At most n that were neither drawn nor taken before, the default first. `uniform_share` of them
   // are drawn from the whole space, the rest from the neighbourhood of the fastest and the default.
-  std::vector<space::Candidate> draw(std::int64_t n, double uniform_share);
+  std::vector<decide::Candidate> draw(std::int64_t n, double uniform_share);
 
  private:
   struct Timed {
-    space::Candidate candidate;
+    decide::Candidate candidate;
     double seconds = 0;
   };
-  bool add(std::optional<space::Candidate> c, std::vector<space::Candidate>* out);
-  const space::Candidate& any_parent();
-  std::optional<space::Candidate> draw_one(double uniform_share);
+  bool add(std::optional<decide::Candidate> c, std::vector<decide::Candidate>* out);
+  const decide::Candidate& any_parent();
+  std::optional<decide::Candidate> draw_one(double uniform_share);
 
   task::Task task_;
   space::Space space_;
   std::uint64_t seed_;
   Rng rng_;
-  std::unordered_set<space::Candidate, space::CandidateHash> seen_;
+  std::unordered_set<decide::Candidate, decide::CandidateHash> seen_;
   std::vector<Timed> best_;  // fastest first
   std::int64_t measured_ = 0, lost_ = 0;
   bool exhausted_ = false;

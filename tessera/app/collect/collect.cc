@@ -152,7 +152,7 @@ class Collection {
   Result<void> load_earlier() {
     for (const auto& s : samplers_) {
       TESSERA_DO(records_.visit(s->task().key, [&](const record::Record& r) {
-        const Result<space::Candidate> c = s->space().parse(r.candidate);
+        const Result<decide::Candidate> c = s->space().parse(r.candidate);
         if (r.cold || !c || !s->space().check(*c)) return;
         s->take(*c, r.seconds);
         ++result_.earlier;
@@ -174,7 +174,7 @@ class Collection {
       std::vector<Attempt> drawn;
       const std::int64_t wanted = std::min(left, n - std::ssize(attempts));
       left -= wanted;
-      for (const space::Candidate& c : s.draw(wanted, options_.uniform_share)) {
+      for (const decide::Candidate& c : s.draw(wanted, options_.uniform_share)) {
         TESSERA_TRY(schedule::Schedule steps, s.space().schedule(c));
         drawn.push_back(
             {t, c, std::move(steps), s.space().to_text(c), kPolicy, s.best_seconds(), false, 0});
@@ -192,7 +192,7 @@ class Collection {
   void keep_some(CandidateSampler& s, std::vector<Attempt> drawn, std::vector<Attempt>* kept) {
     std::vector<char> keep(drawn.size(), 1);
     if (options_.target.is_gpu()) {
-      const space::Candidate preferred = s.space().preferred();
+      const decide::Candidate preferred = s.space().preferred();
       const auto look = [&](std::size_t begin, std::size_t end) {
         for (std::size_t i = begin; i < end; ++i) {
           keep[i] = drawn[i].candidate == preferred || is_worth_building(s.task().dag, drawn[i]);

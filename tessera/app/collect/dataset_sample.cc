@@ -99,7 +99,7 @@ Result<std::int64_t> draw_lines(CandidateSampler& sampler, const SampleOptions& 
   std::set<std::string> schedules;
   while (std::ssize(schedules) < options.per_task && !sampler.exhausted()) {
     const std::int64_t left = options.per_task - std::ssize(schedules);
-    for (const space::Candidate& c : sampler.draw(left, options.uniform_share)) {
+    for (const decide::Candidate& c : sampler.draw(left, options.uniform_share)) {
       TESSERA_TRY(const schedule::Schedule steps, sampler.space().schedule(c));
       const std::string text = schedule::to_text(steps);
       if (!schedules.insert(text).second || std::ssize(schedules) > options.per_task) continue;

@@ -120,7 +120,7 @@ class Judges {
     return {};
   }
   std::vector<float> score(const space::Space& space,
-                           std::span<const space::Candidate> candidates) {
+                           std::span<const decide::Candidate> candidates) {
     if (!renew().ok()) return {};
     return learner_->add_task(space).score(candidates);
   }
@@ -168,7 +168,7 @@ class Drawing {
     const std::size_t each = (options_.sentences + units_.size() - 1) / units_.size();
     lm::Judge judge;
     if (judges != nullptr) {
-      judge = [judges](const space::Space& s, std::span<const space::Candidate> c) {
+      judge = [judges](const space::Space& s, std::span<const decide::Candidate> c) {
         return judges->score(s, c);
       };
     }

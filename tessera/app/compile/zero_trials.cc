@@ -39,7 +39,7 @@ class TaskChoice {
   Result<ChosenTask> run() {
     TESSERA_TRY(const space::Space whole, space::make_space(task_.dag, options_.target, {}));
     // One thread tells nothing about how to share work out.
-    const space::Space pinned = search::with_preferred(whole, space::DecisionKind::kParallel);
+    const space::Space pinned = search::with_preferred(whole, decide::PointKind::kParallel);
     const space::Space& space = threads_ == 1 ? pinned : whole;
     const bool known = knows_kind(*options_.model, space, threads_, space.preferred());
     if (!known) population_ = 0;
@@ -61,7 +61,7 @@ class TaskChoice {
         !open ? nullptr
               : choose_candidate(
                     judged, agreed ? options_.agreed.margin : options_.margin, evidence,
-                    [&](const space::Candidate& c) {
+                    [&](const decide::Candidate& c) {
                       const Result<schedule::Schedule> steps = space.schedule(c);
                       return knows_kind(*options_.model, space, threads_, c) && steps.ok() &&
                              kernel::lower_kernel(task_.dag, *steps, options_.target).ok();
@@ -93,7 +93,7 @@ class TaskChoice {
     evolving.random_share = 0;
     evolving.population = population_;
     evolving.generations = kGenerations;
-    std::vector<space::Candidate> candidates;
+    std::vector<decide::Candidate> candidates;
     if (population_ > 0) candidates = policy->make(space, scorer, evolving)->propose(kPicked + 1);
     if (population_ > 0 && reader_ != nullptr) TESSERA_DO(add_written(space, &candidates));
     std::erase(candidates, space.preferred());
@@ -103,10 +103,10 @@ class TaskChoice {
     return judge_candidates(space, candidates, scores, *options_.model, threads_, reader_);
   }
 
-  Result<void> add_written(const space::Space& space, std::vector<space::Candidate>* to) {
+  Result<void> add_written(const space::Space& space, std::vector<decide::Candidate>* to) {
     lm::Generator generator(space, *reader_, {});
     Rng rng(options_.seed);
-    const auto unknown = [&](const space::Candidate& c) {
+    const auto unknown = [&](const decide::Candidate& c) {
       return std::find(to->begin(), to->end(), c) == to->end();
     };
     TESSERA_TRY(const std::vector<lm::Generated> written,
@@ -165,19 +165,19 @@ bool may_change(const Agreement& agreed, const std::string& task_name, double fl
 }
 
 bool knows_kind(const model::CostModel& model, const space::Space& space, int threads,
-                const space::Candidate& candidate) {
+                const decide::Candidate& candidate) {
   return model.examples_of(space::candidate_kind(space.dag(), space.target(), threads,
                                                  space.to_text(candidate))) >= kLeastExamples;
 }
 
 Result<JudgedTask> judge_candidates(const space::Space& space,
-                                    const std::vector<space::Candidate>& candidates,
+                                    const std::vector<decide::Candidate>& candidates,
                                     const std::vector<float>& scores, const model::CostModel& model,
                                     int code_threads, lm::Reader* reader) {
   TESSERA_TRY(const std::unique_ptr<search::Featurizer> featurizer,
               search::Featurizer::make(model.needs(), space, code_threads, 1));
-  std::vector<const space::Candidate*> pointers;
-  for (const space::Candidate& c : candidates) pointers.push_back(&c);
+  std::vector<const decide::Candidate*> pointers;
+  for (const decide::Candidate& c : candidates) pointers.push_back(&c);
   std::vector<std::size_t> kept;
   const feature::FeatureSet set = featurizer->compute(pointers, &kept);
   JudgedTask out;
@@ -200,7 +200,7 @@ Result<JudgedTask> judge_candidates(const space::Space& space,
 
 const JudgedCandidate* choose_candidate(
     const JudgedTask& task, double margin, double evidence,
-    const std::function<bool(const space::Candidate&)>& builds) {
+    const std::function<bool(const decide::Candidate&)>& builds) {
   if (!task.tells_times) return nullptr;
   std::vector<const JudgedCandidate*> order;
   for (const JudgedCandidate& j : task.candidates) order.push_back(&j);

@@ -35,12 +35,12 @@ bool may_change(const Agreement& agreed, const std::string& task_name, double fl
 // another machine, with other elements or by another sketch its predictions are worth nothing.
 inline constexpr std::int64_t kLeastExamples = 32;
 bool knows_kind(const model::CostModel& model, const space::Space& space, int threads,
-                const space::Candidate& candidate);
+                const decide::Candidate& candidate);
 inline constexpr double kNoEvidence = -std::numeric_limits<double>::infinity();
 
 // What is believed of a candidate.
 struct JudgedCandidate {
-  space::Candidate candidate;
+  decide::Candidate candidate;
   float score = 0, log_time = 0;  // of the cost model; log2 of seconds
   double evidence = 0;            // of the language model, more than of the default
 };
@@ -50,14 +50,15 @@ struct JudgedTask {
 };
 // `candidates` begins with the default. `reader` may be null.
 Result<JudgedTask> judge_candidates(const space::Space& space,
-                                    const std::vector<space::Candidate>& candidates,
+                                    const std::vector<decide::Candidate>& candidates,
                                     const std::vector<float>& scores, const model::CostModel& model,
                                     int code_threads, lm::Reader* reader);
 // The candidate with the best score that promises to be faster than the default by `margin`, that
 // has more evidence than `evidence` (kNoEvidence: any), and that can be built; null: the default
 // stays. A model that tells no times promises nothing.
-const JudgedCandidate* choose_candidate(const JudgedTask& task, double margin, double evidence,
-                                        const std::function<bool(const space::Candidate&)>& builds);
+const JudgedCandidate* choose_candidate(
+    const JudgedTask& task, double margin, double evidence,
+    const std::function<bool(const decide::Candidate&)>& builds);
 
 struct ZeroTrialOptions {
   std::shared_ptr<const model::CostModel> model;

@@ -58,8 +58,8 @@ double best_after(const std::vector<Best>& best, std::int64_t trials, double kno
 
 // What a search would compare after so many trials in order to take one of them, as a tuning does:
 // the fastest that were timed to the end, by its own times.
-std::vector<const space::Candidate*> finalists_after(const std::vector<search::TrialResult>& found,
-                                                     std::int64_t trials) {
+std::vector<const decide::Candidate*> finalists_after(const std::vector<search::TrialResult>& found,
+                                                      std::int64_t trials) {
   std::vector<const search::TrialResult*> timed;
   const std::size_t n = std::min(static_cast<std::size_t>(trials), found.size());
   for (std::size_t i = 0; i < n; ++i) {
@@ -68,7 +68,7 @@ std::vector<const space::Candidate*> finalists_after(const std::vector<search::T
   }
   std::stable_sort(timed.begin(), timed.end(),
                    [](const auto* a, const auto* b) { return a->seconds < b->seconds; });
-  std::vector<const space::Candidate*> out;
+  std::vector<const decide::Candidate*> out;
   for (const search::TrialResult* t : timed) {
     if (out.size() == kFinalists || t->seconds > kFinalistFactor * timed[0]->seconds) break;
     out.push_back(&t->candidate);
@@ -396,10 +396,10 @@ class Stand {
   }
 
   Result<std::vector<search::TrialResult>> measure(std::size_t task, const space::Space& space,
-                                                   std::span<const space::Candidate> candidates,
+                                                   std::span<const decide::Candidate> candidates,
                                                    const std::string& policy) {
     std::vector<Attempt> attempts;
-    for (const space::Candidate& c : candidates) {
+    for (const decide::Candidate& c : candidates) {
       if (results_[task].contains(c)) continue;
       TESSERA_TRY(const schedule::Schedule steps, space.schedule(c));
       attempts.push_back({task, c, steps, space.to_text(c), policy, 0, /*final=*/true, 0});
@@ -413,17 +413,17 @@ class Stand {
         return make_error(ErrorCode::kRunFailed, "{}", trouble->reason);
     }
     std::vector<search::TrialResult> out;
-    for (const space::Candidate& c : candidates) out.push_back(results_[task].at(c));
+    for (const decide::Candidate& c : candidates) out.push_back(results_[task].at(c));
     return out;
   }
 
   // Times of these in turns, as candidates; 0: it failed. The first is in every group of those that
   // are timed together, and times of groups compare by what it takes in each.
   Result<std::vector<double>> compare(std::size_t task, const space::Space& space,
-                                      std::span<const space::Candidate> candidates) {
+                                      std::span<const decide::Candidate> candidates) {
     constexpr std::size_t kOthers = measure::kMostCompared - 1;
     std::vector<Attempt> attempts;
-    for (const space::Candidate& c : candidates) {
+    for (const decide::Candidate& c : candidates) {
       TESSERA_TRY(const schedule::Schedule steps, space.schedule(c));
       attempts.push_back({task, c, steps, space.to_text(c), "turns", 0, /*final=*/true, 0});
     }
@@ -456,7 +456,7 @@ class Stand {
     return make_error(ErrorCode::kRunFailed, "interrupted");
   }
 
-  using Results = std::unordered_map<space::Candidate, search::TrialResult, space::CandidateHash>;
+  using Results = std::unordered_map<decide::Candidate, search::TrialResult, decide::CandidateHash>;
   std::function<bool()> go_on_;
   TrialRecords records_;
   std::unique_ptr<TrialLoop> loop_;
@@ -469,13 +469,13 @@ class Stand {
 Result<TaskCurves> Study::judge(
     std::size_t task, const space::Space& space,
     const std::vector<std::vector<std::vector<search::TrialResult>>>& found, Stand& stand) const {
-  std::vector<space::Candidate> candidates = {space.preferred()};
-  std::unordered_map<space::Candidate, std::size_t, space::CandidateHash> places = {
+  std::vector<decide::Candidate> candidates = {space.preferred()};
+  std::unordered_map<decide::Candidate, std::size_t, decide::CandidateHash> places = {
       {candidates[0], 0}};
   for (const auto& seeds : found) {
     for (const auto& trials : seeds) {
       for (const std::int64_t n : options_.trials) {
-        for (const space::Candidate* c : finalists_after(trials, n)) {
+        for (const decide::Candidate* c : finalists_after(trials, n)) {
           if (places.emplace(*c, candidates.size()).second) candidates.push_back(*c);
         }
       }
@@ -493,7 +493,7 @@ Result<TaskCurves> Study::judge(
       curves.best.back().emplace_back(static_cast<std::size_t>(options_.trials.back()));
       for (const std::int64_t n : options_.trials) {
         double& best_s = curves.best.back().back()[static_cast<std::size_t>(n) - 1].whole_s;
-        for (const space::Candidate* c : finalists_after(trials, n)) {
+        for (const decide::Candidate* c : finalists_after(trials, n)) {
           const double again_s = times[places[*c]];
           if (again_s > 0 && (best_s == 0 || again_s < best_s)) best_s = again_s;
         }
@@ -532,7 +532,7 @@ Result<void> Study::measure_tasks(const std::vector<task::Task>& tasks, Stand& s
     for (const PolicyVariant& v : variants) {
       found.emplace_back();
       for (int i = 0; i < options_.seeds; ++i) {
-        const auto measure = [&](std::span<const space::Candidate> c) {
+        const auto measure = [&](std::span<const decide::Candidate> c) {
           return stand.measure(t, space, c, v.label);
         };
         TESSERA_TRY(std::vector<search::TrialResult> trials,

@@ -154,7 +154,7 @@ class ZeroTrialStudy {
 
   Result<void> run_task(const dataset::TaskInfo& info, const RecordedTask& task,
                         const std::shared_ptr<const model::CostModel>& model, lm::Reader& reader) {
-    std::vector<space::Candidate> candidates;
+    std::vector<decide::Candidate> candidates;
     std::vector<double> seconds;
     bool known = false;
     if (const space::Space* recorded = task.recorded(); recorded != nullptr) {
@@ -177,7 +177,7 @@ class ZeroTrialStudy {
   }
 
   Result<void> judge(const dataset::TaskInfo& info, const RecordedTask& task,
-                     const std::vector<space::Candidate>& candidates,
+                     const std::vector<decide::Candidate>& candidates,
                      const std::vector<double>& seconds,
                      const std::shared_ptr<const model::CostModel>& model, lm::Reader& reader) {
     const std::unique_ptr<lm::Reader> whole = whole_chances(task.whole(), reader);
@@ -193,15 +193,15 @@ class ZeroTrialStudy {
     TESSERA_TRY(const JudgedTask judged, judge_candidates(*task.recorded(), candidates, scores,
                                                           *model, code_threads, whole.get()));
     if (!judged.tells_times) return {};
-    const auto seconds_of = [&](const space::Candidate& c) {
+    const auto seconds_of = [&](const decide::Candidate& c) {
       const auto at = std::find(candidates.begin(), candidates.end(), c) - candidates.begin();
       return seconds[static_cast<std::size_t>(at)];
     };
     const double usual_s = seconds.front();
     const double best_s = *std::min_element(seconds.begin(), seconds.end());
     const std::lock_guard lock(mutex_);
-    const auto builds = [](const space::Candidate&) { return true; };
-    const auto known = [&](const space::Candidate& c) {
+    const auto builds = [](const decide::Candidate&) { return true; };
+    const auto known = [&](const decide::Candidate& c) {
       return knows_kind(*model, *task.recorded(), code_threads, c);
     };
     const JudgedCandidate* shipped =

@@ -62,7 +62,7 @@ Result<RecordedTask> read_records(const StudiedTask& studied, bool withheld) {
   std::vector<RecordedTrial> trials;
   for (const dataset::Example* e : studied.examples) {
     RecordedTrial t;
-    Result<space::Candidate> c = whole->parse(e->candidate);
+    Result<decide::Candidate> c = whole->parse(e->candidate);
     if (!c || !whole->check(*c) || !measure::outcome_from_text(e->outcome, &t.outcome)) continue;
     if (t.outcome == measure::Outcome::kWorkerLost) continue;
     t.candidate = std::move(c).value();

@@ -35,7 +35,7 @@ void find_best(const dataset::Dataset& data, const std::string& key, WrittenTask
                         (task->best_s == 0 || e.seconds < task->best_s) &&
                         m.target.starts_with(target.name) && m.threads == target.code_threads();
     if (!wanted) continue;
-    Result<space::Candidate> c = task->space->parse(e.candidate);
+    Result<decide::Candidate> c = task->space->parse(e.candidate);
     if (!c || !task->space->check(*c)) continue;
     task->best = std::move(c).value();
     task->best_s = static_cast<double>(e.seconds);

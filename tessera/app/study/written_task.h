@@ -15,7 +15,7 @@ namespace tessera::app {
 // What is to be scheduled, and the fastest candidate that records know of it.
 struct WrittenTask {
   std::unique_ptr<space::Space> space;
-  std::optional<space::Candidate> best;
+  std::optional<decide::Candidate> best;
   double best_s = 0;
 };
 

@@ -137,11 +137,11 @@ Result<std::vector<search::TrialResult>> run_policy(const PolicyVariant& variant
                                                                   std::make_shared<lm::Adapter>());
   }
   search::TaskSearch task(*run.space, *variant.policy, policy_options, learner.get());
-  std::unordered_set<space::Candidate, space::CandidateHash> measured;
+  std::unordered_set<decide::Candidate, decide::CandidateHash> measured;
   std::vector<search::TrialResult> trials;
   for (const std::size_t wanted : run.rounds) {
     if (learner) learner->update();
-    std::vector<space::Candidate> proposed = task.propose(wanted);
+    std::vector<decide::Candidate> proposed = task.propose(wanted);
     measured.insert(proposed.begin(), proposed.end());
     // Many points stand for few recorded ones: what a policy cannot reach is drawn for it.
     for (; proposed.size() < wanted && !run.others.empty(); run.others.pop_back()) {

@@ -44,11 +44,11 @@ Result<void> load_pretrained(std::vector<PolicyVariant>* variants);
 struct PolicyRun {
   const space::Space* space = nullptr;
   // What comes of candidates, in their order.
-  std::function<Result<std::vector<search::TrialResult>>(std::span<const space::Candidate>)>
+  std::function<Result<std::vector<search::TrialResult>>(std::span<const decide::Candidate>)>
       measure;
   // Taken from the back where the policy proposes nothing more; a space that is used up ends the
   // run.
-  std::vector<space::Candidate> others;
+  std::vector<decide::Candidate> others;
   std::vector<std::size_t> rounds;  // trials of each
   std::uint64_t seed = 1;
 };

@@ -45,7 +45,7 @@ const space::Space* RecordUpdate::space_of(const Known& task, const std::string&
 std::string RecordUpdate::steps_of(const Known& task, const record::Record& record) {
   const space::Space* space = space_of(task, record.target);
   if (space == nullptr) return "";
-  const Result<space::Candidate> candidate = space->parse(record.candidate);
+  const Result<decide::Candidate> candidate = space->parse(record.candidate);
   if (!candidate) return "";
   const Result<schedule::Schedule> steps = space->schedule(*candidate);
   if (!steps) return "";

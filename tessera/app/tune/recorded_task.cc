@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "tessera/learn/lm/generate.h"
-#include "tessera/scheduling/space/walk.h"
+#include "tessera/scheduling/decide/walk.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::app {
@@ -13,33 +13,33 @@ namespace {
 
 using Choice = std::vector<std::int32_t>;
 
-// A sketch of which only recorded points exist.
+// A sketch of which only recorded choices exist.
 class RecordedSketch final : public space::Sketch {
  public:
-  RecordedSketch(const space::Sketch& sketch, std::vector<Choice> points)
-      : sketch_(sketch), points_(std::move(points)) {
+  RecordedSketch(const space::Sketch& sketch, std::vector<Choice> recorded)
+      : sketch_(sketch), recorded_(std::move(recorded)) {
     name_ = sketch.name();
-    decisions_ = sketch.decisions();
+    points_ = sketch.points();
   }
 
-  void walk(space::Asker& asker) const override {
-    Filter filter(points_, asker);
+  void walk(decide::Asker& asker) const override {
+    Filter filter(recorded_, asker);
     sketch_.walk(filter);
   }
 
-  Result<schedule::Schedule> write(space::Choice choice) const override {
+  Result<schedule::Schedule> write(decide::Choice choice) const override {
     return sketch_.write(choice);
   }
 
  private:
-  // Values that some recorded point has after what was decided before.
-  class Filter final : public space::Asker {
+  // Values that some recorded choice has after what was decided before.
+  class Filter final : public decide::Asker {
    public:
-    Filter(const std::vector<Choice>& points, space::Asker& asker) : asker_(asker) {
-      for (const Choice& p : points) left_.push_back(&p);
+    Filter(const std::vector<Choice>& recorded, decide::Asker& asker) : asker_(asker) {
+      for (const Choice& p : recorded) left_.push_back(&p);
     }
 
-    std::int32_t ask(std::size_t decision, const space::Refusal& refusal) override {
+    std::int32_t ask(std::size_t decision, const decide::Refusal& refusal) override {
       const auto refused = [&](std::int32_t value) -> const char* {
         const bool known = std::any_of(left_.begin(), left_.end(),
                                        [&](const Choice* p) { return (*p)[decision] == value; });
@@ -52,12 +52,12 @@ class RecordedSketch final : public space::Sketch {
     bool stopped() const override { return asker_.stopped(); }
 
    private:
-    space::Asker& asker_;
+    decide::Asker& asker_;
     std::vector<const Choice*> left_;
   };
 
   const space::Sketch& sketch_;
-  std::vector<Choice> points_;
+  std::vector<Choice> recorded_;
 };
 
 class WholeChances final : public lm::Reader {
@@ -69,7 +69,7 @@ class WholeChances final : public lm::Reader {
     // Which sketch is a question that has no walk.
     for (const auto& sketch : whole_.sketches()) {
       if (!subject.sketch.empty() && sketch->name() == subject.sketch) {
-        walks_.assign(static_cast<std::size_t>(rows), space::Walk(*sketch));
+        walks_.assign(static_cast<std::size_t>(rows), decide::Walk(*sketch));
         break;
       }
     }
@@ -80,7 +80,7 @@ class WholeChances final : public lm::Reader {
     if (walks_.empty()) return reader_.step(steps);
     std::vector<lm::Step> all(steps.begin(), steps.end());
     for (lm::Step& s : all) {
-      space::Walk& walk = walks_[static_cast<std::size_t>(s.row)];
+      decide::Walk& walk = walks_[static_cast<std::size_t>(s.row)];
       if (s.previous >= 0) walk.take(s.previous);
       TESSERA_CHECK(!walk.done() && walk.next() == static_cast<std::size_t>(s.question),
                     "a record asks what its space does not");
@@ -101,7 +101,7 @@ class WholeChances final : public lm::Reader {
   }
 
   Result<void> copy_rows(std::span<const std::int32_t> sources) override {
-    const std::vector<space::Walk> before = walks_;
+    const std::vector<decide::Walk> before = walks_;
     for (std::size_t i = 0; i < walks_.size(); ++i)
       walks_[i] = before.at(static_cast<std::size_t>(sources[i]));
     return reader_.copy_rows(sources);
@@ -110,7 +110,7 @@ class WholeChances final : public lm::Reader {
  private:
   const space::Space& whole_;
   lm::Reader& reader_;
-  std::vector<space::Walk> walks_;
+  std::vector<decide::Walk> walks_;
 };
 
 // A tree of all answers that were told to it while it had a source.
@@ -205,24 +205,24 @@ RecordedTask::RecordedTask(std::unique_ptr<space::Space> whole, std::vector<Reco
       results_.emplace(trial.candidate, trial);
     }
     sketches.push_back(std::make_unique<RecordedSketch>(
-        *whole_->sketches()[static_cast<std::size_t>(sketch)], std::move(choices)));
+        whole_->sketch(static_cast<std::size_t>(sketch)), std::move(choices)));
   }
   recorded_ = std::make_unique<space::Space>(whole_->dag(), whole_->target(), std::move(sketches));
 }
 
 std::vector<RecordedTrial> RecordedTask::results(
-    std::span<const space::Candidate> candidates) const {
+    std::span<const decide::Candidate> candidates) const {
   std::vector<RecordedTrial> out;
   out.reserve(candidates.size());
-  for (const space::Candidate& c : candidates) out.push_back(results_.at(c));
+  for (const decide::Candidate& c : candidates) out.push_back(results_.at(c));
   return out;
 }
 
-std::vector<space::Candidate> RecordedTask::shuffled(std::uint64_t seed) const {
-  std::vector<space::Candidate> out;
+std::vector<decide::Candidate> RecordedTask::shuffled(std::uint64_t seed) const {
+  std::vector<decide::Candidate> out;
   for (const auto& [c, unused] : results_) out.push_back(c);
   // The order of a hash table is nobody's promise.
-  std::sort(out.begin(), out.end(), [](const space::Candidate& a, const space::Candidate& b) {
+  std::sort(out.begin(), out.end(), [](const decide::Candidate& a, const decide::Candidate& b) {
     return std::tie(a.sketch, a.choice) < std::tie(b.sketch, b.choice);
   });
   Rng rng(seed);

@@ -34,13 +34,13 @@ class RecordedTask {
   double default_s() const { return default_s_; }  // of what reasoning prefers; 0: not recorded
 
   // Of candidates of recorded().
-  std::vector<RecordedTrial> results(std::span<const space::Candidate> candidates) const;
+  std::vector<RecordedTrial> results(std::span<const decide::Candidate> candidates) const;
   // All of them, in an order that follows from the seed.
-  std::vector<space::Candidate> shuffled(std::uint64_t seed) const;
+  std::vector<decide::Candidate> shuffled(std::uint64_t seed) const;
 
  private:
   std::unique_ptr<space::Space> whole_, recorded_;
-  std::unordered_map<space::Candidate, RecordedTrial, space::CandidateHash> results_;
+  std::unordered_map<decide::Candidate, RecordedTrial, decide::CandidateHash> results_;
   std::size_t timed_ = 0;
   double best_s_ = 0, default_s_ = 0;
 };

@@ -35,7 +35,7 @@ struct LoopTask {
 // A candidate that is to be measured.
 struct Attempt {
   std::size_t task = 0;  // of the loop
-  space::Candidate candidate;
+  decide::Candidate candidate;
   schedule::Schedule steps;
   std::string text;         // of the candidate, for its record
   std::string policy;       // likewise

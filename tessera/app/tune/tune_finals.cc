@@ -40,7 +40,7 @@ void TuneSession::confirm_fastest() {
 void TuneSession::confirm(std::size_t task, const search::Observation& fastest) {
   const space::Space& space = searches_->space(task);
   std::vector<Attempt> attempts;
-  for (const space::Candidate& c : {space.preferred(), fastest.candidate}) {
+  for (const decide::Candidate& c : {space.preferred(), fastest.candidate}) {
     const Result<schedule::Schedule> steps = space.schedule(c);
     if (!steps) return;
     attempts.push_back({task, c, *steps, space.to_text(c), kFinalPolicy, 0, true, 0});
@@ -63,10 +63,10 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, std::size_t most) {
   if (!searches_->is_open(task)) return {};
   const space::Space& space = searches_->space(task);
   const search::TaskSearch& search = searches_->task(task);
-  const space::Candidate preferred = space.preferred();
+  const decide::Candidate preferred = space.preferred();
   std::vector<Finalist> finalists;
   std::vector<Attempt> attempts;
-  const auto add = [&](const space::Candidate& c, double seconds) {
+  const auto add = [&](const decide::Candidate& c, double seconds) {
     const Result<schedule::Schedule> steps = space.schedule(c);
     if (!steps || seconds <= 0) return;
     finalists.push_back({space.to_text(c), schedule::to_text(*steps), seconds, c == preferred});

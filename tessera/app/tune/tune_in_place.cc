@@ -59,7 +59,7 @@ Result<void> place_model(const TuneProblem& problem, TuneOptions* options) {
 std::optional<Attempt> TuneSession::next_in_place(std::size_t task) {
   const space::Space& space = searches_->space(task);
   search::TaskSearch& search = searches_->task(task);
-  const auto attempt = [&](const space::Candidate& c, const std::string& policy,
+  const auto attempt = [&](const decide::Candidate& c, const std::string& policy,
                            double seconds) -> std::optional<Attempt> {
     const Result<schedule::Schedule> steps = space.schedule(c);
     if (!steps) return std::nullopt;
@@ -69,7 +69,7 @@ std::optional<Attempt> TuneSession::next_in_place(std::size_t task) {
       earlier_of(task) + ended_[task] + static_cast<std::int64_t>(loop_->pending_of(task));
   if (begun == 0) return attempt(space.preferred(), "default", 0);
   for (int tries = 0; tries < kMostRefused; ++tries) {
-    const std::vector<space::Candidate> next = search.propose(1);
+    const std::vector<decide::Candidate> next = search.propose(1);
     if (next.empty()) break;
     if (auto made = attempt(next[0], options_.policy, 0)) return made;
     const search::TrialResult refused{next[0], measure::Outcome::kInvalidStatic, 0};

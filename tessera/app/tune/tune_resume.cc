@@ -95,7 +95,7 @@ Result<void> TuneSession::resume(std::size_t task) {
 void TuneSession::replay(std::size_t task, const std::vector<const record::Record*>& records) {
   const space::Space& space = searches_->space(task);
   search::TaskSearch& search = searches_->task(task);
-  const space::Candidate preferred = space.preferred();
+  const decide::Candidate preferred = space.preferred();
   std::vector<search::TrialResult> known;
   for (const record::Record* r : records) {
     std::optional<search::TrialResult> trial = search.trial_of(*r);

@@ -153,7 +153,7 @@ void TuneSearches::report(std::size_t task, std::int64_t trials) {
   stop_if_hopeless(task);
 }
 
-void TuneSearches::correct(std::size_t task, const space::Candidate& candidate, double seconds) {
+void TuneSearches::correct(std::size_t task, const decide::Candidate& candidate, double seconds) {
   searches_[task]->correct(candidate, seconds);
   scheduler_->revise(task, searches_[task]->best_seconds());
 }

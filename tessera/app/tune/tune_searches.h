@@ -50,7 +50,7 @@ class TuneSearches {
   void report(std::size_t task, std::int64_t trials);
   void drop_losers();
   // A candidate was timed again with more care.
-  void correct(std::size_t task, const space::Candidate& candidate, double seconds);
+  void correct(std::size_t task, const decide::Candidate& candidate, double seconds);
   // Nothing of the task ran in all its trials: it is left alone.
   void stop_if_hopeless(std::size_t task);
   // Asks the pretrained model where the first rounds promise most, of one task after the other;

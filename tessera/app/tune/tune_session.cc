@@ -268,11 +268,11 @@ Result<void> TuneSession::measure_defaults() {
   return {};
 }
 
-bool TuneSession::submit(std::size_t task, const std::vector<space::Candidate>& candidates,
+bool TuneSession::submit(std::size_t task, const std::vector<decide::Candidate>& candidates,
                          const std::string& policy, std::uint64_t round) {
   const space::Space& space = searches_->space(task);
   std::vector<Attempt> attempts;
-  for (const space::Candidate& c : candidates) {
+  for (const decide::Candidate& c : candidates) {
     const Result<schedule::Schedule> steps = space.schedule(c);
     if (!steps) {
       const search::TrialResult refused{c, measure::Outcome::kInvalidStatic, 0};
@@ -345,7 +345,7 @@ Result<void> TuneSession::fill() {
     TESSERA_DO(open(*task));
     // The first round of a task that had none is its default.
     const bool by_default = is_new && wants_default(*task);
-    const std::vector<space::Candidate> candidates =
+    const std::vector<decide::Candidate> candidates =
         by_default ? std::vector{searches_->space(*task).preferred()}
                    : searches_->task(*task).propose(n);
     rounds_.push_back({*task, 0, 0});

@@ -123,7 +123,7 @@ class TuneSession {
   bool wants_default(std::size_t task) const {
     return before_s_[task] <= 0 && !default_failed_[task];
   }
-  bool submit(std::size_t task, const std::vector<space::Candidate>& candidates,
+  bool submit(std::size_t task, const std::vector<decide::Candidate>& candidates,
               const std::string& policy, std::uint64_t round);
   Result<void> fill();
   std::size_t round_size(std::size_t task) const;

@@ -29,7 +29,7 @@ Result<std::optional<RecordedTask>> read_task(const record::Database& database,
   bool has_default = false;
   TESSERA_DO(database.visit(filter, [&](const record::Record& r) {
     RecordedTrial trial;
-    Result<space::Candidate> c = whole->parse(r.candidate);
+    Result<decide::Candidate> c = whole->parse(r.candidate);
     if (!c || !whole->check(*c)) return true;
     // Drawn for another number of cores, the same words may mean another schedule.
     const Result<schedule::Schedule> steps = whole->schedule(*c);

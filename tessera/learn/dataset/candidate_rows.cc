@@ -98,7 +98,7 @@ CandidateRows::CandidateRows(const target::Target& target, int threads, Rows kin
     : target_(target::code_target(target, threads)), kind_(kind), extractor_(target_) {}
 
 Result<std::size_t> CandidateRows::append(const space::Space& space,
-                                          const space::Candidate& candidate,
+                                          const decide::Candidate& candidate,
                                           std::vector<float>* rows,
                                           std::vector<std::int16_t>* parents) {
   TESSERA_TRY(const schedule::Schedule steps, space.schedule(candidate));

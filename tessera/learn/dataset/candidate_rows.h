@@ -31,7 +31,7 @@ class CandidateRows {
   // Appends the rows of the candidate and, for kLoop, their parents (else `parents` may be null).
   // Returns the number of rows, at least 1. Errors (the space has no such candidate, its steps do
   // not apply) leave both as they were.
-  Result<std::size_t> append(const space::Space& space, const space::Candidate& candidate,
+  Result<std::size_t> append(const space::Space& space, const decide::Candidate& candidate,
                              std::vector<float>* rows, std::vector<std::int16_t>* parents);
   // The same for steps that are known already.
   Result<std::size_t> append(const te::Dag& dag, const schedule::Schedule& steps,

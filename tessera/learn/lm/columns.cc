@@ -503,7 +503,7 @@ const std::vector<std::string>& word_columns() {
     number_columns("name", kNameBits, &out);
     number_columns("stage", kMostStages + 1, &out);
     for (int k = 0; k < kDecisionKinds; ++k)
-      out.emplace_back(to_text(static_cast<space::DecisionKind>(k)));
+      out.emplace_back(to_text(static_cast<decide::PointKind>(k)));
     name_columns(kTask, "task.", &out);
     name_columns(kMachine, "machine.", &out);
     name_columns(kSketch, "sketch.", &out);

@@ -11,8 +11,8 @@
 
 #include "tessera/learn/lm/sentence.h"
 #include "tessera/machine/target/target.h"
+#include "tessera/scheduling/decide/point.h"
 #include "tessera/scheduling/space/analysis.h"
-#include "tessera/scheduling/space/decision.h"
 
 namespace tessera::lm {
 
@@ -57,7 +57,7 @@ struct ReadFacts {
 // What is known of a decision: the stage and, where its name tells, the axis or the operand.
 struct QuestionFacts {
   std::string_view what;  // the name without stage, axis and operand
-  space::DecisionKind kind = space::DecisionKind::kTile;
+  decide::PointKind kind = decide::PointKind::kTile;
   bool is_sketch = false;               // no decision: which sketch
   const space::Stage* stage = nullptr;  // never null
   std::int32_t index = -1;              // of the stage; -1: the name tells none

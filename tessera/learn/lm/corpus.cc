@@ -16,9 +16,9 @@ namespace {
 // Draws of a sketch in a row that were there already before it counts as told.
 constexpr int kRepeats = 64;
 
-double log2_size(const space::Sketch& sketch) {
+double log2_size(const decide::Sketch& sketch) {
   double out = 0;
-  for (const space::Decision& d : sketch.decisions())
+  for (const decide::Point& d : sketch.points())
     out += std::log2(static_cast<double>(d.values.size()));
   return out;
 }
@@ -36,8 +36,8 @@ struct Told {
 };
 
 Result<Told> tell(const space::Space& space, const std::string& text) {
-  TESSERA_TRY(space::Candidate c, space.parse(text));
-  const space::Sketch& sketch = *space.sketches()[static_cast<std::size_t>(c.sketch)];
+  TESSERA_TRY(decide::Candidate c, space.parse(text));
+  const decide::Sketch& sketch = *space.sketches()[static_cast<std::size_t>(c.sketch)];
   TESSERA_TRY(std::vector<Answer> answers, transcribe(sketch, c.choice));
   return Told{c.sketch, std::move(answers)};
 }
@@ -162,17 +162,17 @@ Result<std::size_t> write_drawn(const space::Space& space, std::size_t count, Rn
   weights.reserve(sketches.size());
   for (const auto& s : sketches) weights.push_back(1 + log2_size(*s));
   const double all = std::accumulate(weights.begin(), weights.end(), 0.0);
-  std::vector<space::Candidate> candidates;
+  std::vector<decide::Candidate> candidates;
   std::vector<std::vector<Answer>> answers;
   for (std::size_t s = 0; s < sketches.size(); ++s) {
     const auto share =
         static_cast<std::size_t>(std::ceil(static_cast<double>(count) * weights[s] / all));
     const std::size_t wanted = candidates.size() + std::min(share, count - candidates.size());
-    std::unordered_set<space::Candidate, space::CandidateHash> seen;
+    std::unordered_set<decide::Candidate, decide::CandidateHash> seen;
     for (int repeats = 0; candidates.size() < wanted && repeats < kRepeats;) {
       std::vector<Answer> drawn;
-      space::Candidate c{.sketch = static_cast<std::int32_t>(s),
-                         .choice = draw(*sketches[s], rng, &drawn)};
+      decide::Candidate c{.sketch = static_cast<std::int32_t>(s),
+                          .choice = draw(*sketches[s], rng, &drawn)};
       if (!seen.insert(c).second) {
         ++repeats;
         continue;

@@ -14,7 +14,7 @@ namespace tessera::lm {
 
 // One score a candidate of the space, higher is better; empty: it cannot judge these.
 using Judge = std::function<std::vector<float>(const space::Space& space,
-                                               std::span<const space::Candidate> candidates)>;
+                                               std::span<const decide::Candidate> candidates)>;
 
 // Up to `count` distinct candidates of the space. Larger sketches get more, by the logarithm of
 // their size; fewer where draws keep repeating. Of unknown quality, or with `judge` of the share of

@@ -5,7 +5,7 @@
 #include <numeric>
 #include <unordered_set>
 
-#include "tessera/scheduling/space/walk.h"
+#include "tessera/scheduling/decide/walk.h"
 #include "tessera/support/parallel.h"
 
 namespace tessera::lm {
@@ -53,7 +53,7 @@ std::size_t draw_value(std::span<const float> log_probs, double temperature, dou
 
 // A sentence taking shape.
 struct Generator::Row {
-  space::Walk walk;
+  decide::Walk walk;
   std::int32_t previous = -1;
   double log_prob = 0;
   bool thrown_away = false;
@@ -105,10 +105,10 @@ void Generator::take(const Step& step, std::span<const float> chances, const Pic
 
 Result<std::vector<Generator::Row>> Generator::write_rows(std::int32_t sketch, std::size_t count,
                                                           const Pick& pick) {
-  const space::Sketch& s = *space_.sketches()[static_cast<std::size_t>(sketch)];
-  std::vector<Row> rows(count, Row{.walk = space::Walk(s)});
+  const decide::Sketch& s = *space_.sketches()[static_cast<std::size_t>(sketch)];
+  std::vector<Row> rows(count, Row{.walk = decide::Walk(s)});
   std::size_t most = 0;
-  for (const space::Decision& d : s.decisions()) most = std::max(most, d.values.size());
+  for (const decide::Point& d : s.points()) most = std::max(most, d.values.size());
   std::vector<std::int32_t> values(most);
   std::iota(values.begin(), values.end(), 0);
   TESSERA_DO(reader_.begin(subject(sketch), static_cast<int>(count), options_.quality));
@@ -116,9 +116,9 @@ Result<std::vector<Generator::Row>> Generator::write_rows(std::int32_t sketch, s
   for (;;) {
     std::vector<Step> steps;
     for (std::size_t r = 0; r < count; ++r) {
-      const space::Walk& walk = rows[r].walk;
+      const decide::Walk& walk = rows[r].walk;
       if (walk.done() || rows[r].thrown_away) continue;
-      const std::span<const std::int32_t> all(values.data(), walk.decision().values.size());
+      const std::span<const std::int32_t> all(values.data(), walk.point().values.size());
       steps.push_back(step_of(rows[r], r));
       if (!options_.constrained) steps.back().legal = all;
     }
@@ -160,7 +160,7 @@ Result<void> Generator::write(std::int32_t sketch, std::size_t count, double tem
   return {};
 }
 
-Result<std::vector<double>> Generator::chances_of(std::span<const space::Candidate> candidates) {
+Result<std::vector<double>> Generator::chances_of(std::span<const decide::Candidate> candidates) {
   TESSERA_DO(choose_sketches());
   std::map<std::int32_t, std::vector<std::size_t>> by_sketch;
   for (std::size_t i = 0; i < candidates.size(); ++i) by_sketch[candidates[i].sketch].push_back(i);
@@ -171,7 +171,7 @@ Result<std::vector<double>> Generator::chances_of(std::span<const space::Candida
       const std::size_t count = std::min(most, list.size() - first);
       const auto pick = [&, &numbers = list](std::size_t row, const Step& step,
                                              std::span<const float>) {
-        const space::Candidate& c = candidates[numbers[first + row]];
+        const decide::Candidate& c = candidates[numbers[first + row]];
         const std::int32_t taken = c.choice[static_cast<std::size_t>(step.question)];
         return static_cast<std::size_t>(
             std::lower_bound(step.legal.begin(), step.legal.end(), taken) - step.legal.begin());
@@ -185,7 +185,7 @@ Result<std::vector<double>> Generator::chances_of(std::span<const space::Candida
 
 Result<std::vector<Generated>> Generator::sample(std::size_t n, Rng& rng, const Claim& claim) {
   TESSERA_DO(choose_sketches());
-  std::unordered_set<space::Candidate, space::CandidateHash> seen;
+  std::unordered_set<decide::Candidate, decide::CandidateHash> seen;
   std::vector<Generated> out;
   double temperature = options_.temperature;
   for (std::size_t barren = 0; out.size() < n && barren < kBarrenDraws;) {
@@ -219,9 +219,9 @@ Result<std::vector<Generated>> Generator::sample(std::size_t n, Rng& rng, const 
 
 Result<void> Generator::beams_of(std::int32_t sketch, std::size_t width,
                                  std::vector<Generated>* out) {
-  const space::Sketch& s = *space_.sketches()[static_cast<std::size_t>(sketch)];
+  const decide::Sketch& s = *space_.sketches()[static_cast<std::size_t>(sketch)];
   const auto of_sketch = static_cast<double>(sketches_[static_cast<std::size_t>(sketch)]);
-  std::vector<Row> rows(1, Row{.walk = space::Walk(s)});
+  std::vector<Row> rows(1, Row{.walk = decide::Walk(s)});
   TESSERA_DO(reader_.begin(subject(sketch), static_cast<int>(width), options_.quality));
   struct Branch {
     std::size_t row = 0;

@@ -28,7 +28,7 @@ struct GenerateOptions {
 };
 
 struct Generated {
-  space::Candidate candidate;
+  decide::Candidate candidate;
   double log_prob = 0;  // of the sketch and all answers, by the model and not by what drew them
 };
 
@@ -38,7 +38,7 @@ class Generator {
   Generator(const space::Space& space, Reader& reader, const GenerateOptions& options);
 
   // False: the candidate is not wanted (again).
-  using Claim = std::function<bool(const space::Candidate&)>;
+  using Claim = std::function<bool(const decide::Candidate&)>;
 
   // Up to n candidates that `claim` accepts, in the order of drawing, none twice. Where draws keep
   // repeating they become bolder; fewer than n: nothing new was drawn for several rounds.
@@ -48,7 +48,7 @@ class Generator {
   Result<std::vector<Generated>> beams(std::size_t n, std::size_t width);
 
   // What sample() would call the log_prob of each of these, all of the space.
-  Result<std::vector<double>> chances_of(std::span<const space::Candidate> candidates);
+  Result<std::vector<double>> chances_of(std::span<const decide::Candidate> candidates);
 
   // What sentences about a sketch are about; lives as long as the generator.
   const Subject& subject(std::int32_t sketch);

@@ -52,7 +52,7 @@ double product_of(const std::vector<std::int64_t>& lengths) {
 
 }  // namespace
 
-void read_decision(const space::Decision& decision, const space::Analysis& analysis,
+void read_decision(const decide::Point& decision, const space::Analysis& analysis,
                    ReadDecision* out) {
   TESSERA_CHECK(!analysis.stages.empty(), "a decision about no stage");
   QuestionFacts& q = out->facts;
@@ -81,7 +81,7 @@ void read_decision(const space::Decision& decision, const space::Analysis& analy
   }
 }
 
-Question question_of(const space::Decision& decision, const space::Analysis& analysis,
+Question question_of(const decide::Point& decision, const space::Analysis& analysis,
                      const target::Target& target) {
   ReadDecision read;
   read_decision(decision, analysis, &read);

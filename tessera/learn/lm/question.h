@@ -12,10 +12,10 @@ struct ReadDecision {
   QuestionFacts facts;
   std::string what;  // that facts.what refers to
 };
-void read_decision(const space::Decision& decision, const space::Analysis& analysis,
+void read_decision(const decide::Point& decision, const space::Analysis& analysis,
                    ReadDecision* out);
 
-Question question_of(const space::Decision& decision, const space::Analysis& analysis,
+Question question_of(const decide::Point& decision, const space::Analysis& analysis,
                      const target::Target& target);
 
 }  // namespace tessera::lm

@@ -18,9 +18,9 @@ double bytes_of(const ir::Buffer& b) {
   return static_cast<double>(b.size()) * size_bytes(b->dtype);
 }
 
-double log2_size(const space::Sketch& sketch) {
+double log2_size(const decide::Sketch& sketch) {
   double out = 0;
-  for (const space::Decision& d : sketch.decisions())
+  for (const decide::Point& d : sketch.points())
     out += std::log2(static_cast<double>(d.values.size()));
   return out;
 }
@@ -74,11 +74,9 @@ std::vector<std::size_t> told_stages(const space::Analysis& analysis) {
 }
 
 SketchFacts sketch_facts(const space::Space& space, std::size_t i) {
-  const space::Sketch& s = *space.sketches()[i];
-  return {.name = s.name(),
-          .first = i == 0,
-          .decisions = s.decisions().size(),
-          .log2_size = log2_size(s)};
+  const decide::Sketch& s = *space.sketches()[i];
+  return {
+      .name = s.name(), .first = i == 0, .decisions = s.points().size(), .log2_size = log2_size(s)};
 }
 
 }  // namespace
@@ -99,11 +97,11 @@ Scribe::Scribe(const space::Space& space)
 
 Subject Scribe::subject(std::int32_t sketch) const {
   const auto index = static_cast<std::size_t>(sketch);
-  const space::Sketch& s = *space_.sketches().at(index);
+  const decide::Sketch& s = *space_.sketches().at(index);
   Subject out = common_;
   out.sketch = s.name();
   out.prompt.push_back(word_of(sketch_facts(space_, index)));
-  for (const space::Decision& d : s.decisions()) {
+  for (const decide::Point& d : s.points()) {
     out.questions.push_back(question_of(d, analysis_, space_.target()));
   }
   return out;

@@ -6,12 +6,12 @@ namespace tessera::lm {
 namespace {
 
 // One pass over the sketch that lists what is legal at every question.
-class Listing : public space::Asker {
+class Listing : public decide::Asker {
  public:
-  explicit Listing(const space::Sketch& sketch) : sketch_(sketch) {}
+  explicit Listing(const decide::Sketch& sketch) : sketch_(sketch) {}
 
-  std::int32_t ask(std::size_t decision, const space::Refusal& refusal) final {
-    const space::Decision& d = sketch_.decisions()[decision];
+  std::int32_t ask(std::size_t decision, const decide::Refusal& refusal) final {
+    const decide::Point& d = sketch_.points()[decision];
     const auto count = static_cast<std::int32_t>(d.values.size());
     if (stopped() || count == 1) return d.preferred;
     Answer a{.question = static_cast<std::int32_t>(decision), .taken = 0, .legal = {}};
@@ -28,9 +28,9 @@ class Listing : public space::Asker {
   std::vector<Answer>& answers() { return answers_; }
 
  protected:
-  virtual std::int32_t take(const Answer& question, const space::Refusal& refusal) = 0;
+  virtual std::int32_t take(const Answer& question, const decide::Refusal& refusal) = 0;
 
-  const space::Sketch& sketch_;
+  const decide::Sketch& sketch_;
 
  private:
   std::vector<Answer> answers_;
@@ -38,32 +38,33 @@ class Listing : public space::Asker {
 
 class Following final : public Listing {
  public:
-  Following(const space::Sketch& sketch, space::Choice choice) : Listing(sketch), choice_(choice) {}
+  Following(const decide::Sketch& sketch, decide::Choice choice)
+      : Listing(sketch), choice_(choice) {}
 
   bool stopped() const override { return !result_.ok(); }
   Result<void> result() && { return std::move(result_); }
 
  private:
-  std::int32_t take(const Answer& question, const space::Refusal& refusal) override {
+  std::int32_t take(const Answer& question, const decide::Refusal& refusal) override {
     const std::int32_t value = choice_[static_cast<std::size_t>(question.question)];
     if (const char* reason = refusal(value)) {
-      const space::Decision& d = sketch_.decisions()[static_cast<std::size_t>(question.question)];
+      const decide::Point& d = sketch_.points()[static_cast<std::size_t>(question.question)];
       result_ =
           make_error(ErrorCode::kIllegalSchedule, "{}={}: {}", d.name, d.label(value), reason);
     }
     return value;
   }
 
-  space::Choice choice_;
+  decide::Choice choice_;
   Result<void> result_;
 };
 
 class Drawing final : public Listing {
  public:
-  Drawing(const space::Sketch& sketch, Rng& rng) : Listing(sketch), rng_(rng) {}
+  Drawing(const decide::Sketch& sketch, Rng& rng) : Listing(sketch), rng_(rng) {}
 
  private:
-  std::int32_t take(const Answer& question, const space::Refusal&) override {
+  std::int32_t take(const Answer& question, const decide::Refusal&) override {
     return question.legal[static_cast<std::size_t>(rng_.below(std::ssize(question.legal)))];
   }
 
@@ -72,7 +73,7 @@ class Drawing final : public Listing {
 
 }  // namespace
 
-Result<std::vector<Answer>> transcribe(const space::Sketch& sketch, space::Choice choice) {
+Result<std::vector<Answer>> transcribe(const decide::Sketch& sketch, decide::Choice choice) {
   Following following(sketch, choice);
   sketch.walk(following);
   std::vector<Answer> answers = std::move(following.answers());
@@ -80,11 +81,11 @@ Result<std::vector<Answer>> transcribe(const space::Sketch& sketch, space::Choic
   return answers;
 }
 
-std::vector<std::int32_t> draw(const space::Sketch& sketch, Rng& rng,
+std::vector<std::int32_t> draw(const decide::Sketch& sketch, Rng& rng,
                                std::vector<Answer>* answers) {
   std::vector<std::int32_t> choice;
-  choice.reserve(sketch.decisions().size());
-  for (const space::Decision& d : sketch.decisions()) choice.push_back(d.preferred);
+  choice.reserve(sketch.points().size());
+  for (const decide::Point& d : sketch.points()) choice.push_back(d.preferred);
   Drawing drawing(sketch, rng);
   sketch.walk(drawing);
   for (Answer& a : drawing.answers()) {

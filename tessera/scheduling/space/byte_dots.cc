@@ -105,7 +105,7 @@ class DotWriter {
     for (const std::size_t r : product_.reduce) depth *= stage_.extent(r);
     bool pack_a = product_.a.strides[product_.reduce.back()] != 1;
     if (!pack_a && packs_a() && row_extent(stage_, product_) >= 4)
-      pack_a = context_.chooser.flag(stage_.op.name, "pack_a", DecisionKind::kCache, false);
+      pack_a = context_.chooser.flag(stage_.op.name, "pack_a", PointKind::kCache, false);
     const TileRequest request{.rows = row_extent(stage_, product_),
                               .columns = stage_.extent(product_.vector),
                               .depth = parts_of(depth, kGroup),
@@ -123,7 +123,7 @@ class DotWriter {
     if (product_.row >= 0) {
       static constexpr const char* kOrders[] = {"columns", "rows"};
       rows_outside_ =
-          context_.chooser.word(stage_.op.name, "order", DecisionKind::kOrder, 0, kOrders) == 1;
+          context_.chooser.word(stage_.op.name, "order", PointKind::kOrder, 0, kOrders) == 1;
     }
     packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, columns(), -1, 0,
                                !b_constant(), kGroup));
@@ -149,7 +149,7 @@ class DotWriter {
                                                       : nullptr;
     };
     return context_.chooser.number(
-        stage_.op.name, "unroll", DecisionKind::kUnroll, preferred,
+        stage_.op.name, "unroll", PointKind::kUnroll, preferred,
         [&] {
           std::vector<std::int64_t> out;
           for (const std::int64_t n : {1, 2, 4, 8}) {

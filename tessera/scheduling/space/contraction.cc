@@ -528,8 +528,7 @@ std::optional<PlacedContraction> place_contraction(Context& context, std::size_t
   if (const auto found = find_nest(context.analysis, stage, context.target.gpu.block_threads > 0);
       found && !context.done[found->stage]) {
     // Computed with the sums, or in loops of its own.
-    if (context.chooser.flag(s.op.name, "fuse_epilogue", DecisionKind::kLocation, true))
-      nest = *found;
+    if (context.chooser.flag(s.op.name, "fuse_epilogue", PointKind::kLocation, true)) nest = *found;
   }
   const Stage& h = context.stage(nest.stage);
   int vector = -1;

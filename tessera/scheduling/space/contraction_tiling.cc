@@ -50,16 +50,16 @@ class Tiler {
       choose_order();
     }
     tiling_.prefetch =
-        context_.chooser.number(name(), "prefetch", DecisionKind::kCache, preferred_prefetch(), [] {
+        context_.chooser.number(name(), "prefetch", PointKind::kCache, preferred_prefetch(), [] {
           return std::vector<std::int64_t>{8, 32, 128, 288};
         });
     if (tiling_.prefetch > 0 && tiling_.unroll > 1) {
       tiling_.prefetch_steps =
-          context_.chooser.flag(name(), "prefetch_steps", DecisionKind::kCache, streams());
+          context_.chooser.flag(name(), "prefetch_steps", PointKind::kCache, streams());
     }
     if (tiling_.prefetch > 0) {
       // The first tile of a panel otherwise waits for all of it, and memory for the others.
-      tiling_.prefetch_next = context_.chooser.flag(name(), "prefetch_next", DecisionKind::kCache,
+      tiling_.prefetch_next = context_.chooser.flag(name(), "prefetch_next", PointKind::kCache,
                                                     b_constant_ && !core_.lane_operands);
     }
     choose_tail();
@@ -127,7 +127,7 @@ class Tiler {
         row_extent(stage_, product_) >= 4) {
       const bool pays = core_.lane_operands &&
                         columns * points_of(stage_, product_.columns) >= 48 && depth_ >= 16;
-      tiling_.pack_a = context_.chooser.flag(name(), "pack_a", DecisionKind::kCache, pays);
+      tiling_.pack_a = context_.chooser.flag(name(), "pack_a", PointKind::kCache, pays);
     }
     if (!b_constant_ && !same && plain(product_.b) && product_.columns.empty()) {
       const bool contiguous = product_.b.strides[product_.vector] == 1;
@@ -135,7 +135,7 @@ class Tiler {
                         (core_.lane_operands || !contiguous || !b_spans_little());
       const bool open = contiguous && row_extent(stage_, product_) >= 2;
       tiling_.pack_b =
-          open ? context_.chooser.flag(name(), "pack_b", DecisionKind::kCache, pays) : pays;
+          open ? context_.chooser.flag(name(), "pack_b", PointKind::kCache, pays) : pays;
     }
   }
 
@@ -191,7 +191,7 @@ class Tiler {
       return p;
     };
     const std::int64_t block = context_.chooser.number(
-        name(), "k_block", DecisionKind::kTile, preferred,
+        name(), "k_block", PointKind::kTile, preferred,
         [&] {
           std::vector<std::int64_t> out = {0};
           for (const std::int64_t b :
@@ -296,7 +296,7 @@ class Tiler {
       return p;
     };
     const std::int64_t unroll = context_.chooser.number(
-        name(), "unroll", DecisionKind::kUnroll, preferred_unroll(extent),
+        name(), "unroll", PointKind::kUnroll, preferred_unroll(extent),
         [&] {
           std::vector<std::int64_t> out;
           for (const std::int64_t n : {1, 2, 4, 8, 16}) {
@@ -317,7 +317,7 @@ class Tiler {
         p.unroll_next = value == 1;
         return refuse_code(p, body(p), Known::kNothing);
       };
-      tiling_.unroll_next = context_.chooser.flag(name(), "unroll_next", DecisionKind::kUnroll,
+      tiling_.unroll_next = context_.chooser.flag(name(), "unroll_next", PointKind::kUnroll,
                                                   prefers_next(tiling_), refusal);
     }
     body_ = body(tiling_);
@@ -332,7 +332,7 @@ class Tiler {
   // The decisions on which the code depends: those that are not open take what is preferred, which
   // depends on the others.
   struct Open {
-    const Decision* blocks = nullptr;
+    const Point* blocks = nullptr;
     bool unroll_next = false, part_columns = false, part_rows = false;
     bool row_panel = false, row_tail = false;
   };
@@ -450,7 +450,7 @@ class Tiler {
       return p;
     };
     tiling_ = with_tiles(context_.chooser.number(
-        name(), what, DecisionKind::kTile, preferred, [&] { return tile_counts(all); },
+        name(), what, PointKind::kTile, preferred, [&] { return tile_counts(all); },
         [&](std::int64_t n) { return refuse_code(with_tiles(n), body_, known); }));
   }
 
@@ -466,23 +466,23 @@ class Tiler {
     const bool few = 4 * count < 3 * wanted_parts(context_);
     const auto order = few && !product_.rows.empty() ? PartOrder::kOuterRows : PartOrder::kColumns;
     tiling_.part_order = static_cast<PartOrder>(
-        context_.chooser.word(name(), "part_order", DecisionKind::kOrder, static_cast<int>(order),
+        context_.chooser.word(name(), "part_order", PointKind::kOrder, static_cast<int>(order),
                               std::span(kOrders).first(product_.rows.empty() ? 2 : 3)));
     static constexpr const char* kInside[] = {"columns", "rows"};
-    tiling_.rows_outside = context_.chooser.word(name(), "tile_order", DecisionKind::kOrder,
+    tiling_.rows_outside = context_.chooser.word(name(), "tile_order", PointKind::kOrder,
                                                  product_.rows.empty() ? 1 : 0, kInside) == 1;
     if (may_fuse_pixels()) {
-      tiling_.pixels = context_.chooser.flag(name(), "pixels", DecisionKind::kTile, false,
-                                             [&](std::int64_t value) {
-                                               ContractionTiling p = tiling_;
-                                               p.pixels = value == 1;
-                                               return refuse_code(p, body_, Known::kRows);
-                                             });
+      tiling_.pixels =
+          context_.chooser.flag(name(), "pixels", PointKind::kTile, false, [&](std::int64_t value) {
+            ContractionTiling p = tiling_;
+            p.pixels = value == 1;
+            return refuse_code(p, body_, Known::kRows);
+          });
     }
     const double work = 2 * stage_.iterations();
     if (may_share(context_, name(), work) && product_.batch.empty() && worth_threads(work))
       tiling_.share_tiles =
-          context_.chooser.flag(name(), "share_tiles", DecisionKind::kParallel, false);
+          context_.chooser.flag(name(), "share_tiles", PointKind::kParallel, false);
   }
 
   // The part must hold all rows: tiles then run on from one row to the next.
@@ -504,7 +504,7 @@ class Tiler {
     static constexpr const char* kOrders[] = {"columns", "outer_rows", "rows", "rows_first"};
     if (product_.row < 0) return;
     tiling_.order = static_cast<LoopOrder>(context_.chooser.word(
-        name(), "order", DecisionKind::kOrder, static_cast<int>(preferred_order()),
+        name(), "order", PointKind::kOrder, static_cast<int>(preferred_order()),
         std::span(kOrders).first(product_.columns.empty() ? 3 : 4)));
   }
 
@@ -556,7 +556,7 @@ class Tiler {
       return p;
     };
     tiling_ = with_panel(context_.chooser.number(
-        name(), "row_panel", DecisionKind::kTile, preferred_panel(tiling_),
+        name(), "row_panel", PointKind::kTile, preferred_panel(tiling_),
         [&] {
           std::vector<std::int64_t> out = {0};
           for (const std::int64_t n : {2, 4, 8, 16, 32, 64}) {
@@ -586,7 +586,7 @@ class Tiler {
     static constexpr const char* kWords[] = {"no", "rows", "tiles"};
     const bool open = !product_.a.conditional && !product_.batch.empty() && product_.row >= 0;
     tiling_.hoist =
-        open ? static_cast<Hoist>(context_.chooser.word(name(), "hoist", DecisionKind::kOrder,
+        open ? static_cast<Hoist>(context_.chooser.word(name(), "hoist", PointKind::kOrder,
                                                         static_cast<int>(preferred), kWords))
              : preferred;
   }
@@ -622,7 +622,7 @@ class Tiler {
       return p;
     };
     tiling_ = with_tail(context_.chooser.word(
-        name(), "row_tail", DecisionKind::kTail, 0, kTails,
+        name(), "row_tail", PointKind::kTail, 0, kTails,
         [&](std::int64_t value) { return refuse_code(with_tail(value), body_, Known::kTail); }));
   }
 

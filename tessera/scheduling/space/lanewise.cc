@@ -149,7 +149,7 @@ class LaneWriter {
       return sums * taps > most ? "too many operations in one body" : nullptr;
     };
     tile.vectors = chooser.number(
-        name, "vectors", DecisionKind::kVector, tile.vectors,
+        name, "vectors", PointKind::kVector, tile.vectors,
         [&] {
           return up_to(
               std::min(parts_of(stage_.extent(last_), lanes), schedule::kMaxVector / lanes));
@@ -157,25 +157,25 @@ class LaneWriter {
         [&](std::int64_t n) { return fits(n, 1); });
     if (last_ >= 1) {
       tile.inner = chooser.number(
-          name, "tile_columns", DecisionKind::kTile, tile.inner,
+          name, "tile_columns", PointKind::kTile, tile.inner,
           [&] { return up_to(stage_.extent(last_ - 1)); },
           [&](std::int64_t n) { return fits(n * tile.vectors, 1); });
     }
     if (last_ >= 2 && !by_rows_) {
       tile.outer = chooser.number(
-          name, "tile_rows", DecisionKind::kTile, tile.outer,
+          name, "tile_rows", PointKind::kTile, tile.outer,
           [&] { return up_to(stage_.extent(last_ - 2)); },
           [&](std::int64_t n) { return fits(n * tile.inner * tile.vectors, 1); });
     }
     const std::int64_t sums = tile.inner * tile.outer * tile.vectors;
     if (taps() <= limits::kWindowTaps) {
       tile.unroll_taps =
-          chooser.flag(name, "unroll_taps", DecisionKind::kUnroll, tile.unroll_taps,
+          chooser.flag(name, "unroll_taps", PointKind::kUnroll, tile.unroll_taps,
                        [&](std::int64_t value) { return fits(sums, value == 1 ? taps() : 1); });
     }
     tile.lanes_first = tile.unroll_taps && lanes_first();
     if (!conditional() && stage_.extent(last_) > lanes)
-      tile.lanes_first = chooser.flag(name, "lanes_first", DecisionKind::kOrder, tile.lanes_first);
+      tile.lanes_first = chooser.flag(name, "lanes_first", PointKind::kOrder, tile.lanes_first);
     tile.block = choose_lane_block(tile);
     return tile;
   }
@@ -186,7 +186,7 @@ class LaneWriter {
     const std::int64_t length = tile.vectors * context_.lanes(stage_.dtype());
     const std::int64_t tiles = parts_of(stage_.extent(last_), length);
     if (tile.lanes_first || last_ < 2 || !tile.unroll_taps || tiles < 2) return 0;
-    return context_.chooser.number(stage_.op.name, "lane_block", DecisionKind::kTile,
+    return context_.chooser.number(stage_.op.name, "lane_block", PointKind::kTile,
                                    preferred_lane_block(tile, length, tiles), [&] {
                                      std::vector<std::int64_t> out = {0};
                                      for (const std::int64_t n : {1, 2, 3, 4, 6, 8, 12, 16}) {
@@ -370,7 +370,7 @@ bool schedule_lanewise(Context& c, std::size_t stage) {
     const auto front = served_front(c);
     const bool with_front = front && front->window == stage;
     if (with_front ||
-        (in_order && c.chooser.flag(s.op.name, "fuse_epilogue", DecisionKind::kLocation, true)))
+        (in_order && c.chooser.flag(s.op.name, "fuse_epilogue", PointKind::kLocation, true)))
       nest = *found;
   }
   std::vector<Access> reads;

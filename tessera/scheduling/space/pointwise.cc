@@ -67,7 +67,7 @@ std::int64_t choose_vectors(Context& c, const Stage& s, std::int64_t extent,
       std::min(std::max(least, vectors_of_one_part(s, lanes, preferred_vectors(c, s))),
                schedule::kMaxVector / lanes);
   return c.chooser.number(
-      s.op.name, "vectors", DecisionKind::kVector, preferred,
+      s.op.name, "vectors", PointKind::kVector, preferred,
       [&] {
         std::vector<std::int64_t> out;
         if (is_staggered(c, s) && (c.core().most_exp_vectors - 1) * lanes < extent)
@@ -98,20 +98,19 @@ void schedule_line(Context& c, const Stage& s) {
   const double work = s.elements() * (4 + s.cost);
   bool parallel = worth_threads(work);
   if (may_share(c, s.op.name, work))
-    parallel = c.chooser.flag(s.op.name, "parallel", DecisionKind::kParallel, parallel);
+    parallel = c.chooser.flag(s.op.name, "parallel", PointKind::kParallel, parallel);
   if (!parallel) {
     const Loops parts = c.writer.split(s.op.name, loop, {step});
     c.writer.vectorize(s.op.name, parts[1]);
     return;
   }
-  const std::int64_t length =
-      c.chooser.number(s.op.name, "chunk", DecisionKind::kTile, kChunk, [&] {
-        std::vector<std::int64_t> out;
-        for (const std::int64_t n : {1024, 2048, 8192, 16384, 65536}) {
-          if (n < total) out.push_back(n);
-        }
-        return out;
-      });
+  const std::int64_t length = c.chooser.number(s.op.name, "chunk", PointKind::kTile, kChunk, [&] {
+    std::vector<std::int64_t> out;
+    for (const std::int64_t n : {1024, 2048, 8192, 16384, 65536}) {
+      if (n < total) out.push_back(n);
+    }
+    return out;
+  });
   const std::int64_t chunk = parts_of(even_chunk(length, total, c.target.code_threads()), step);
   const Loops parts = c.writer.split(s.op.name, loop, {chunk, step});
   share_loops(c.writer, s.op.name, {parts[0]}, 1);
@@ -127,7 +126,7 @@ void schedule_rows(Context& c, const Stage& s) {
   const std::int64_t tile =
       transposed < 0
           ? 1
-          : c.chooser.number(name, "transpose_rows", DecisionKind::kTile, kTransposeTile, [] {
+          : c.chooser.number(name, "transpose_rows", PointKind::kTile, kTransposeTile, [] {
               return std::vector<std::int64_t>{4, 8, 16};
             });
   for (std::size_t i = 0; i < last; ++i) {
@@ -142,7 +141,7 @@ void schedule_rows(Context& c, const Stage& s) {
   }
   const std::int64_t wanted =
       transposed >= 0
-          ? c.chooser.number(name, "transpose_columns", DecisionKind::kVector, kTransposeTile,
+          ? c.chooser.number(name, "transpose_columns", PointKind::kVector, kTransposeTile,
                              [] {
                                return std::vector<std::int64_t>{4, 8, 16};
                              })

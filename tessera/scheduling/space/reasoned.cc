@@ -30,14 +30,14 @@ bool schedule_lanes_of(Context& c, std::size_t nest) {
 void write_stages(Context& c) {
   if (const auto chain = find_chain(c.analysis)) {
     const std::string& output = c.stage(chain->output).op.name;
-    if (c.chooser.flag(output, "by_rows", DecisionKind::kLocation, pays_by_rows(c, *chain))) {
+    if (c.chooser.flag(output, "by_rows", PointKind::kLocation, pays_by_rows(c, *chain))) {
       c.chain_output = static_cast<int>(chain->output);
       c.served = {c.stage(chain->product).op.name, c.stage(chain->input).op.name};
     }
   }
   if (const auto front = find_window_front(c.analysis)) {
     const std::string& product = c.stage(front->product).op.name;
-    if (c.chooser.flag(product, "by_rows", DecisionKind::kLocation, true))
+    if (c.chooser.flag(product, "by_rows", PointKind::kLocation, true))
       c.served = {c.stage(front->window).op.name};
   }
   const std::size_t count = c.analysis.stages.size();
@@ -74,13 +74,13 @@ class ReasonedSketch final : public Sketch {
   }
 
   void walk(Asker& asker) const override {
-    Chooser chooser(decisions_, asker);
+    Chooser chooser(points_, asker);
     Writer writer(Writer::Mode::kNames);
     write_outline(outline_, chooser, writer);
   }
 
   Result<schedule::Schedule> write(Choice choice) const override {
-    Chooser chooser(decisions_, choice);
+    Chooser chooser(points_, choice);
     return write_outline(outline_, chooser);
   }
 
@@ -88,15 +88,15 @@ class ReasonedSketch final : public Sketch {
   // Some choices open others: each value is tried in turn, beside the preferred ones.
   void list_decisions() {
     const auto list = [&](Choice choice) {
-      Chooser chooser(decisions_, choice, &decisions_);
+      Chooser chooser(points_, choice, &points_);
       Writer writer(Writer::Mode::kNames);
       write_outline(outline_, chooser, writer);
     };
     list({});
-    for (std::size_t d = 0; d < decisions_.size(); ++d) {
+    for (std::size_t d = 0; d < points_.size(); ++d) {
       std::vector<std::int32_t> choice;
-      for (std::size_t i = 0; i < d; ++i) choice.push_back(decisions_[i].preferred);
-      for (std::size_t v = 0; v < decisions_[d].values.size(); ++v) {
+      for (std::size_t i = 0; i < d; ++i) choice.push_back(points_[i].preferred);
+      for (std::size_t v = 0; v < points_[d].values.size(); ++v) {
         choice.resize(d);
         choice.push_back(static_cast<std::int32_t>(v));
         list(choice);

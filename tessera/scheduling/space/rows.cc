@@ -68,8 +68,8 @@ class RowWriter {
     const std::int64_t extent = nest_stage_.extent(rows_.back());
     if (lanes_are_rows_) {
       const std::int64_t lanes = context_.lanes(nest_stage_.dtype());
-      const std::int64_t vectors = context_.chooser.number(
-          nest_stage_.op.name, "row_vectors", DecisionKind::kVector, 4, [&] {
+      const std::int64_t vectors =
+          context_.chooser.number(nest_stage_.op.name, "row_vectors", PointKind::kVector, 4, [&] {
             std::vector<std::int64_t> out;
             for (const std::int64_t n : {1, 2, 4, 8}) {
               if (n * lanes <= schedule::kMaxVector && (n - 1) * lanes < extent) out.push_back(n);
@@ -84,7 +84,7 @@ class RowWriter {
             ? shared_rows(extent)
             : 1;
     block_ = context_.chooser.number(
-        nest_stage_.op.name, "rows", DecisionKind::kTile, preferred,
+        nest_stage_.op.name, "rows", PointKind::kTile, preferred,
         [&] {
           std::vector<std::int64_t> out;
           for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 8}) {
@@ -159,7 +159,7 @@ class RowWriter {
     }
     const std::int64_t preferred = block_ > 1 ? 2 : 4;
     const std::int64_t vectors = context_.chooser.number(
-        name, "partial_vectors", DecisionKind::kVector, preferred,
+        name, "partial_vectors", PointKind::kVector, preferred,
         [&] {
           std::vector<std::int64_t> out;
           for (const std::int64_t n : {1, 2, 4, 8}) {
@@ -235,8 +235,7 @@ class RowWriter {
     if (!block.empty() && inner.size() == 1) {
       const bool fits = nest_stage_.nodes * block_ <= limits::kNodesOfRows;
       together = context_.chooser.flag(
-          nest_stage_.op.name, "rows_together", DecisionKind::kOrder, false,
-          [&](std::int64_t value) {
+          nest_stage_.op.name, "rows_together", PointKind::kOrder, false, [&](std::int64_t value) {
             return fits || value == 0 ? nullptr : "too long an expression for this many rows";
           });
     }

@@ -23,7 +23,7 @@ Sharing choose_sharing(Context& context, const std::string& stage, double operat
   static constexpr const char* kWords[] = {"none", "even", "one", "two", "three"};
   int word = worth_threads(operations) && !is_served(context, stage) ? 1 : 0;
   if (may_share(context, stage, operations))
-    word = context.chooser.word(stage, "parallel", DecisionKind::kParallel, word, kWords);
+    word = context.chooser.word(stage, "parallel", PointKind::kParallel, word, kWords);
   return {.parallel = word > 0, .depth = std::max(0, word - 1)};
 }
 

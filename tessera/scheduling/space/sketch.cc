@@ -1,60 +1,17 @@
 #include "tessera/scheduling/space/sketch.h"
 
 namespace tessera::space {
-namespace {
 
-class Checker final : public Asker {
- public:
-  Checker(const Sketch& sketch, Choice choice) : sketch_(sketch), choice_(choice) {}
-
-  std::int32_t ask(std::size_t decision, const Refusal& refusal) override {
-    const std::int32_t value = choice_[decision];
-    if (stopped()) return value;
-    if (const char* reason = refusal(value)) {
-      const Decision& d = sketch_.decisions()[decision];
-      result_ =
-          make_error(ErrorCode::kIllegalSchedule, "{}={}: {}", d.name, d.label(value), reason);
-    }
-    return value;
+const char* Sketch::value_before(const Point& point) const {
+  struct Later {
+    const char *point, *value;
+  };
+  static constexpr Later kLater[] = {
+      {".prefetch_next", "no"}, {".turn_a", "no"}, {".own_copies", "no"}, {".parts", "1"}};
+  for (const Later& later : kLater) {
+    if (point.name.ends_with(later.point)) return later.value;
   }
-  bool stopped() const override { return !result_.ok(); }
-  Result<void> take() && { return std::move(result_); }
-
- private:
-  const Sketch& sketch_;
-  Choice choice_;
-  Result<void> result_;
-};
-
-class Settler final : public Asker {
- public:
-  explicit Settler(Choice choice) : choice_(choice), asked_(choice.size(), false) {}
-
-  std::int32_t ask(std::size_t decision, const Refusal&) override {
-    asked_[decision] = true;
-    return choice_[decision];
-  }
-  bool asked(std::size_t decision) const { return asked_[decision]; }
-
- private:
-  Choice choice_;
-  std::vector<bool> asked_;
-};
-
-}  // namespace
-
-Result<void> Sketch::check(Choice choice) const {
-  Checker checker(*this, choice);
-  walk(checker);
-  return std::move(checker).take();
-}
-
-void Sketch::settle(std::span<std::int32_t> choice) const {
-  Settler settler(choice);
-  walk(settler);
-  for (std::size_t d = 0; d < choice.size(); ++d) {
-    if (!settler.asked(d)) choice[d] = decisions_[d].preferred;
-  }
+  return nullptr;
 }
 
 }  // namespace tessera::space

@@ -81,7 +81,7 @@ RegisterTile choose_tile_of(Context& context, const std::string& stage, const Ti
     return limits::fits_registers(context.target, rows, vectors) &&
            fits({.rows = rows, .vectors = vectors});
   };
-  const Decision* widths = context.chooser.listed(stage, "vectors");
+  const Point* widths = context.chooser.listed(stage, "vectors");
   const auto legal_rows = [&](std::int64_t rows) -> const char* {
     const bool some = widths ? std::any_of(widths->values.begin(), widths->values.end(),
                                            [&](const auto& v) { return legal(rows, v[0]); })
@@ -89,7 +89,7 @@ RegisterTile choose_tile_of(Context& context, const std::string& stage, const Ti
     return some ? nullptr : kRefusal;
   };
   const std::int64_t rows = context.chooser.number(
-      stage, "rows", DecisionKind::kTile, preferred.rows,
+      stage, "rows", PointKind::kTile, preferred.rows,
       [&] {
         std::vector<std::int64_t> out;
         for (const std::int64_t n : {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 16}) {
@@ -99,7 +99,7 @@ RegisterTile choose_tile_of(Context& context, const std::string& stage, const Ti
       },
       legal_rows);
   const std::int64_t vectors = context.chooser.number(
-      stage, "vectors", DecisionKind::kVector, preferred.vectors,
+      stage, "vectors", PointKind::kVector, preferred.vectors,
       [&] {
         std::vector<std::int64_t> out;
         for (std::int64_t n = 1; n <= 8; ++n) {

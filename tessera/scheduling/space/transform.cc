@@ -50,7 +50,7 @@ std::map<std::size_t, std::int64_t> unrolled_axes(const Context& c, std::size_t 
 namespace {
 
 std::int64_t choose_vectors(Context& c, const Stage& s) {
-  return c.chooser.number(s.op.name, "vectors", DecisionKind::kVector, 1, [&] {
+  return c.chooser.number(s.op.name, "vectors", PointKind::kVector, 1, [&] {
     std::vector<std::int64_t> out = {1};
     // Tails are copies of the unrolled body.
     const bool even = std::all_of(s.selectors.begin(), s.selectors.end(), [&](const auto& axis) {

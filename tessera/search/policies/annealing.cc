@@ -23,17 +23,17 @@ double deviation(const std::vector<double>& values) {
 
 class Annealing final : public DrawingPolicy {
  public:
-  Annealing(const space::Space& space, Scorer& scorer, const PolicyOptions& options)
+  Annealing(const decide::Space& space, Scorer& scorer, const PolicyOptions& options)
       : DrawingPolicy(space, options), scorer_(scorer) {}
 
-  std::vector<space::Candidate> propose(std::size_t n) override {
-    std::vector<space::Candidate> out;
+  std::vector<decide::Candidate> propose(std::size_t n) override {
+    std::vector<decide::Candidate> out;
     if (n == 0) return out;
     add_preferred(space_, history_, &out);
     if (scorer_.ready()) {
       const std::size_t room = n - out.size();
       const std::size_t guided = room - random_count(room, options_.random_share, rng_);
-      for (space::Candidate& c : pick_batch(anneal(guided), guided, options_, history_)) {
+      for (decide::Candidate& c : pick_batch(anneal(guided), guided, options_, history_)) {
         out.push_back(std::move(c));
       }
     }
@@ -54,7 +54,7 @@ class Annealing final : public DrawingPolicy {
       chains_.push_back(space_.sample(rng_));
   }
 
-  std::vector<double> values_of(std::span<const space::Candidate> candidates) {
+  std::vector<double> values_of(std::span<const decide::Candidate> candidates) {
     return acquisition(scorer_, candidates, options_.acquisition, incumbent_);
   }
 
@@ -74,13 +74,13 @@ class Annealing final : public DrawingPolicy {
     int last_change = 0;
     for (int step = 0; step < steps && step - last_change < kStepsWithoutChange; ++step) {
       const double temperature = scale * (1 - static_cast<double>(step) / steps);
-      std::vector<space::Candidate> moved = chains_;
-      for (space::Candidate& c : moved) {
-        if (std::optional<space::Candidate> next = space_.mutate(c, rng_)) c = std::move(*next);
+      std::vector<decide::Candidate> moved = chains_;
+      for (decide::Candidate& c : moved) {
+        if (std::optional<decide::Candidate> next = space_.mutate(c, rng_)) c = std::move(*next);
       }
       const std::vector<double> new_values = values_of(moved);
       for (std::size_t i = 0; i < moved.size(); ++i) {
-        if (!history_.seen(moved[i]) && listed.insert(space::hash_of(moved[i])).second) {
+        if (!history_.seen(moved[i]) && listed.insert(decide::hash_of(moved[i])).second) {
           if (new_values[i] > threshold) last_change = step;
           found.push_back({moved[i], new_values[i]});
         }
@@ -105,13 +105,13 @@ class Annealing final : public DrawingPolicy {
   }
 
   Scorer& scorer_;
-  std::vector<space::Candidate> chains_;
+  std::vector<decide::Candidate> chains_;
   double incumbent_ = 0;  // score of the fastest measured
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_annealing(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_annealing(const decide::Space& space, Scorer& scorer,
                                        const PolicyOptions& options) {
   return std::make_unique<Annealing>(space, scorer, options);
 }

@@ -20,17 +20,17 @@ constexpr double kRandomWithoutModel = 0.25;
 
 class Evolutionary final : public DrawingPolicy {
  public:
-  Evolutionary(const space::Space& space, Scorer& scorer, const PolicyOptions& options)
+  Evolutionary(const decide::Space& space, Scorer& scorer, const PolicyOptions& options)
       : DrawingPolicy(space, options),
         scorer_(scorer),
         population_(population_for(kLeastPopulation)) {}
 
-  std::vector<space::Candidate> propose(std::size_t n) override {
-    std::vector<space::Candidate> out;
+  std::vector<decide::Candidate> propose(std::size_t n) override {
+    std::vector<decide::Candidate> out;
     if (n == 0) return out;
     if (options_.with_preferred) add_preferred(space_, history_, &out);
     const std::size_t room = n - out.size();
-    std::vector<space::Candidate> rest;
+    std::vector<decide::Candidate> rest;
     if (scorer_.ready()) {
       const std::size_t guided = room - random_count(room, options_.random_share, rng_);
       population_ = population_for(n);
@@ -56,10 +56,10 @@ class Evolutionary final : public DrawingPolicy {
   // Distinct candidates met in this batch, so that generations do not fill up with copies.
   using Met = std::unordered_set<std::uint64_t>;
 
-  std::vector<space::Candidate> first_generation(Met& met) {
-    std::vector<space::Candidate> out;
-    const auto add = [&](const space::Candidate& c) {
-      if (met.insert(space::hash_of(c)).second) out.push_back(c);
+  std::vector<decide::Candidate> first_generation(Met& met) {
+    std::vector<decide::Candidate> out;
+    const auto add = [&](const decide::Candidate& c) {
+      if (met.insert(decide::hash_of(c)).second) out.push_back(c);
     };
     const auto share = [&](double s) {
       return static_cast<std::size_t>(s * static_cast<double>(population_));
@@ -69,9 +69,10 @@ class Evolutionary final : public DrawingPolicy {
       add(o.candidate);
     }
     if (options_.with_preferred) add(space_.preferred());
-    for (const space::Candidate& c : survivors_) add(c);
+    for (const decide::Candidate& c : survivors_) add(c);
     const std::size_t room = population_ - std::min(population_, out.size());
-    for (const space::Candidate& c : draw_weighted(space_, history_.sketch_weights(), room, rng_)) {
+    for (const decide::Candidate& c :
+         draw_weighted(space_, history_.sketch_weights(), room, rng_)) {
       add(c);
     }
     return out;
@@ -82,7 +83,7 @@ class Evolutionary final : public DrawingPolicy {
                      [](const Ranked& a, const Ranked& b) { return a.value > b.value; });
   }
 
-  std::vector<Ranked> rank(std::vector<space::Candidate> candidates) {
+  std::vector<Ranked> rank(std::vector<decide::Candidate> candidates) {
     const std::vector<double> values =
         acquisition(scorer_, candidates, options_.acquisition, incumbent());
     std::vector<Ranked> out;
@@ -98,12 +99,12 @@ class Evolutionary final : public DrawingPolicy {
     return best.empty() ? 0 : best.front();
   }
 
-  std::vector<space::Candidate> next_generation(const std::vector<Ranked>& parents, Met& met) {
-    std::vector<space::Candidate> pool, out;
+  std::vector<decide::Candidate> next_generation(const std::vector<Ranked>& parents, Met& met) {
+    std::vector<decide::Candidate> pool, out;
     for (const Ranked& r : parents) pool.push_back(r.candidate);
     for (std::size_t tries = 0; out.size() < population_ && tries < 3 * population_; ++tries) {
-      std::optional<space::Candidate> child = make_child(space_, pool, kCrossing, rng_);
-      if (child && met.insert(space::hash_of(*child)).second) out.push_back(std::move(*child));
+      std::optional<decide::Candidate> child = make_child(space_, pool, kCrossing, rng_);
+      if (child && met.insert(decide::hash_of(*child)).second) out.push_back(std::move(*child));
     }
     return out;
   }
@@ -136,12 +137,12 @@ class Evolutionary final : public DrawingPolicy {
 
   Scorer& scorer_;
   std::size_t population_;  // of this batch
-  std::vector<space::Candidate> survivors_;
+  std::vector<decide::Candidate> survivors_;
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_evolutionary(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_evolutionary(const decide::Space& space, Scorer& scorer,
                                           const PolicyOptions& options) {
   return std::make_unique<Evolutionary>(space, scorer, options);
 }

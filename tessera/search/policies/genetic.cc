@@ -14,19 +14,19 @@ constexpr double kMutation = 0.5;  // of a crossed child, once more
 
 class Genetic final : public DrawingPolicy {
  public:
-  Genetic(const space::Space& space, const PolicyOptions& options)
+  Genetic(const decide::Space& space, const PolicyOptions& options)
       : DrawingPolicy(space, options),
         population_(
             static_cast<std::size_t>(options.population > 0 ? options.population : kPopulation)) {}
 
-  std::vector<space::Candidate> propose(std::size_t n) override {
-    std::vector<space::Candidate> out;
+  std::vector<decide::Candidate> propose(std::size_t n) override {
+    std::vector<decide::Candidate> out;
     if (n == 0) return out;
     add_preferred(space_, history_, &out);
     if (history_.all().size() >= population_) {
-      const std::vector<space::Candidate> parents = choose_parents();
+      const std::vector<decide::Candidate> parents = choose_parents();
       for (std::size_t tries = 0; out.size() < n && tries < 10 * n; ++tries) {
-        std::optional<space::Candidate> child = make_child(space_, parents, 0.8, rng_);
+        std::optional<decide::Candidate> child = make_child(space_, parents, 0.8, rng_);
         if (child && (history_.seen(*child) || rng_.chance(kMutation))) {
           child = space_.mutate(*child, rng_);
         }
@@ -39,7 +39,7 @@ class Genetic final : public DrawingPolicy {
 
  private:
   // The last generation and the elites, best first; failures are no parents.
-  std::vector<space::Candidate> choose_parents() const {
+  std::vector<decide::Candidate> choose_parents() const {
     const std::vector<Observation>& all = history_.all();
     const std::size_t elites = std::min(kElites, history_.fastest().size());
     std::vector<Observation> pool(history_.fastest().begin(),
@@ -51,7 +51,7 @@ class Genetic final : public DrawingPolicy {
     std::stable_sort(pool.begin(), pool.end(), [](const Observation& a, const Observation& b) {
       return a.seconds < b.seconds;
     });
-    std::vector<space::Candidate> parents;
+    std::vector<decide::Candidate> parents;
     for (const Observation& o : pool) parents.push_back(o.candidate);
     if (parents.empty()) parents.push_back(space_.preferred());
     return parents;
@@ -62,7 +62,7 @@ class Genetic final : public DrawingPolicy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_genetic(const space::Space& space, Scorer&,
+std::unique_ptr<Policy> make_genetic(const decide::Space& space, Scorer&,
                                      const PolicyOptions& options) {
   return std::make_unique<Genetic>(space, options);
 }

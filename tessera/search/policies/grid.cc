@@ -1,5 +1,5 @@
 // Every candidate in order, for spaces that are small enough to be measured whole.
-#include "tessera/scheduling/space/walk.h"
+#include "tessera/scheduling/decide/walk.h"
 #include "tessera/search/history.h"
 #include "tessera/search/policies/policies.h"
 
@@ -8,12 +8,12 @@ namespace {
 
 class Grid final : public Policy {
  public:
-  explicit Grid(const space::Space& space) : all_(space), history_(space.sketches().size()) {}
+  explicit Grid(const decide::Space& space) : all_(space), history_(space.sketches().size()) {}
 
-  std::vector<space::Candidate> propose(std::size_t n) override {
-    std::vector<space::Candidate> out;
+  std::vector<decide::Candidate> propose(std::size_t n) override {
+    std::vector<decide::Candidate> out;
     while (out.size() < n) {
-      std::optional<space::Candidate> c = all_.next();
+      std::optional<decide::Candidate> c = all_.next();
       if (!c) break;
       if (history_.claim(*c)) out.push_back(*std::move(c));
     }
@@ -24,13 +24,13 @@ class Grid final : public Policy {
   }
 
  private:
-  space::Enumeration all_;
+  decide::Enumeration all_;
   History history_;
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_grid(const space::Space& space, Scorer&, const PolicyOptions&) {
+std::unique_ptr<Policy> make_grid(const decide::Space& space, Scorer&, const PolicyOptions&) {
   return std::make_unique<Grid>(space);
 }
 

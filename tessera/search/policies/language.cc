@@ -13,7 +13,6 @@
 #include "tessera/learn/lm/adapter.h"
 #include "tessera/learn/lm/generate.h"
 #include "tessera/learn/lm/transcribe.h"
-#include "tessera/learn/lm/uniform_reader.h"
 #include "tessera/search/breeding.h"
 #include "tessera/search/policies/policies.h"
 #include "tessera/search/selection.h"
@@ -42,21 +41,24 @@ void add_places(const std::vector<double>& values, double weight, std::vector<Ra
 
 class Language final : public DrawingPolicy {
  public:
-  Language(const space::Space& space, Scorer& scorer, const PolicyOptions& options)
+  Language(const decide::Space& space, Scorer& scorer, const PolicyOptions& options)
       : DrawingPolicy(space, options),
         scorer_(scorer),
-        adapted_(dynamic_cast<lm::AdaptedReader*>(options.language.get())),
-        generator_(space, options.language ? *options.language : uniform_, {}) {}
+        adapted_(dynamic_cast<lm::AdaptedReader*>(options.language.get())) {
+    if (!options.language) return;
+    TESSERA_CHECK(options.task != nullptr, "a language model writes about a task");
+    generator_.emplace(*options.task, *options.language, lm::GenerateOptions{});
+  }
 
-  std::vector<space::Candidate> propose(std::size_t n) override {
-    std::vector<space::Candidate> out;
+  std::vector<decide::Candidate> propose(std::size_t n) override {
+    std::vector<decide::Candidate> out;
     if (n == 0) return out;
     if (options_.with_preferred) add_preferred(space_, history_, &out);
     const std::size_t room = n - out.size();
     const std::size_t bred = random_count(room, bred_share(), rng_);
-    for (space::Candidate& c : written(room - bred)) out.push_back(std::move(c));
+    for (decide::Candidate& c : written(room - bred)) out.push_back(std::move(c));
     if (bred > 0) {
-      for (space::Candidate& c : breed_measured(space_, bred, 0, history_, rng_))
+      for (decide::Candidate& c : breed_measured(space_, bred, 0, history_, rng_))
         out.push_back(std::move(c));
     }
     fill_up(space_, n, history_, rng_, &out);
@@ -78,7 +80,7 @@ class Language final : public DrawingPolicy {
     if (!(o.seconds > 0) || sketch >= space_.sketches().size()) return;
     const auto answers = lm::transcribe(*space_.sketches()[sketch], o.candidate.choice);
     if (!answers) return;
-    const lm::Subject& subject = generator_.subject(o.candidate.sketch);
+    const lm::Subject& subject = generator_->subject(o.candidate.sketch);
     adapted_->adapter().add(subject.task + "\n" + subject.machine, subject, *answers,
                             -std::log(o.seconds));
   }
@@ -95,31 +97,46 @@ class Language final : public DrawingPolicy {
 
   // What is thought of candidates, distinct and unseen.
   struct Pool {
-    std::vector<space::Candidate> candidates;
+    std::vector<decide::Candidate> candidates;
     std::vector<double> chances, scores;  // no scores: there is no cost model
     std::unordered_set<std::uint64_t> met;
   };
 
   // A model that fails leaves its part to those who need none.
-  std::vector<space::Candidate> written(std::size_t n) {
+  std::vector<decide::Candidate> written(std::size_t n) {
     if (n == 0) return {};
     if (adapted_ != nullptr) adapted_->adapter().fit();
-    const auto unseen = [&](const space::Candidate& c) { return !history_.seen(c); };
     const auto least = static_cast<std::size_t>(std::max(1, options_.draws));
-    const auto drawn =
-        generator_.sample(std::min(std::max(kDraws * n, least), unseen_count()), rng_, unseen);
-    if (!drawn || drawn->empty()) return {};
+    const std::size_t wanted = std::min(std::max(kDraws * n, least), unseen_count());
     Pool pool;
-    for (const lm::Generated& g : *drawn) {
+    for (const lm::Generated& g : drawn(wanted)) {
       pool.candidates.push_back(g.candidate);
       pool.chances.push_back(g.log_prob);
-      pool.met.insert(space::hash_of(g.candidate));
+      pool.met.insert(decide::hash_of(g.candidate));
     }
+    const std::size_t count = pool.candidates.size();
+    if (count == 0) return {};
     const bool judged = scorer_.ready() && add_scores(&pool);
     for (int g = 0; judged && g < kGenerations; ++g) {
-      if (!breed(drawn->size(), &pool)) break;
+      if (!breed(count, &pool)) break;
     }
     return pick_batch(rank(pool), n, options_, history_);
+  }
+
+  // Distinct and unseen.
+  std::vector<lm::Generated> drawn(std::size_t wanted) {
+    const auto unseen = [&](const decide::Candidate& c) { return !history_.seen(c); };
+    std::vector<lm::Generated> out;
+    if (generator_) {
+      if (auto written = generator_->sample(wanted, rng_, unseen)) out = *std::move(written);
+      return out;
+    }
+    std::unordered_set<std::uint64_t> met;
+    for (std::size_t tries = 0; out.size() < wanted && tries < 2 * wanted; ++tries) {
+      decide::Candidate c = space_.sample(rng_);
+      if (unseen(c) && met.insert(decide::hash_of(c)).second) out.push_back({std::move(c), 0});
+    }
+    return out;
   }
 
   // Asked for more, it would go on drawing what it has drawn before.
@@ -130,7 +147,7 @@ class Language final : public DrawingPolicy {
 
   std::vector<Ranked> rank(const Pool& pool) const {
     std::vector<Ranked> out;
-    for (const space::Candidate& c : pool.candidates) out.push_back({c, 0});
+    for (const decide::Candidate& c : pool.candidates) out.push_back({c, 0});
     add_places(pool.chances, 1, &out);
     if (!pool.scores.empty()) add_places(pool.scores, options_.judge, &out);
     return out;
@@ -138,8 +155,8 @@ class Language final : public DrawingPolicy {
 
   // Of the candidates that have none yet; false: the cost model has none for them.
   bool add_scores(Pool* pool) {
-    const std::span<const space::Candidate> fresh =
-        std::span<const space::Candidate>(pool->candidates).subspan(pool->scores.size());
+    const std::span<const decide::Candidate> fresh =
+        std::span<const decide::Candidate>(pool->candidates).subspan(pool->scores.size());
     const std::vector<float> scores = scorer_.score(fresh);
     if (scores.size() != fresh.size()) return false;
     pool->scores.insert(pool->scores.end(), scores.begin(), scores.end());
@@ -151,16 +168,17 @@ class Language final : public DrawingPolicy {
     std::vector<Ranked> ranked = rank(*pool);
     std::stable_sort(ranked.begin(), ranked.end(),
                      [](const Ranked& a, const Ranked& b) { return a.value > b.value; });
-    std::vector<space::Candidate> parents, children;
+    std::vector<decide::Candidate> parents, children;
     for (std::size_t i = 0; i < std::min(n, ranked.size()); ++i)
       parents.push_back(ranked[i].candidate);
     for (std::size_t tries = 0; children.size() < n && tries < 3 * n; ++tries) {
-      std::optional<space::Candidate> child = make_child(space_, parents, kCrossing, rng_);
-      if (child && !history_.seen(*child) && pool->met.insert(space::hash_of(*child)).second)
+      std::optional<decide::Candidate> child = make_child(space_, parents, kCrossing, rng_);
+      if (child && !history_.seen(*child) && pool->met.insert(decide::hash_of(*child)).second)
         children.push_back(*std::move(child));
     }
     if (children.empty()) return false;
-    const Result<std::vector<double>> chances = generator_.chances_of(children);
+    const Result<std::vector<double>> chances =
+        generator_ ? generator_->chances_of(children) : std::vector<double>(children.size(), 0);
     if (!chances) return false;
     const std::size_t before = pool->candidates.size();
     std::move(children.begin(), children.end(), std::back_inserter(pool->candidates));
@@ -172,15 +190,14 @@ class Language final : public DrawingPolicy {
   }
 
   Scorer& scorer_;
-  lm::UniformReader uniform_;
   lm::AdaptedReader* adapted_;  // null: what is measured teaches the language model nothing
-  lm::Generator generator_;
-  std::size_t stalled_ = 0;  // trials since the last gain
+  std::optional<lm::Generator> generator_;  // none: there is no language model
+  std::size_t stalled_ = 0;                 // trials since the last gain
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_language(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_language(const decide::Space& space, Scorer& scorer,
                                       const PolicyOptions& options) {
   return std::make_unique<Language>(space, scorer, options);
 }

@@ -11,13 +11,13 @@ class Local final : public DrawingPolicy {
  public:
   using DrawingPolicy::DrawingPolicy;
 
-  std::vector<space::Candidate> propose(std::size_t n) override {
-    std::vector<space::Candidate> out;
+  std::vector<decide::Candidate> propose(std::size_t n) override {
+    std::vector<decide::Candidate> out;
     if (n == 0) return out;
     add_preferred(space_, history_, &out);
     // Before anything ran, half of the batch looks beyond the neighbourhood of the preferred one.
     const double share = history_.fastest().empty() ? 0.5 : kRandomShare;
-    for (space::Candidate& c : breed_measured(space_, n - out.size(), share, history_, rng_)) {
+    for (decide::Candidate& c : breed_measured(space_, n - out.size(), share, history_, rng_)) {
       out.push_back(std::move(c));
     }
     return out;
@@ -26,7 +26,7 @@ class Local final : public DrawingPolicy {
 
 }  // namespace
 
-std::unique_ptr<Policy> make_local(const space::Space& space, Scorer&,
+std::unique_ptr<Policy> make_local(const decide::Space& space, Scorer&,
                                    const PolicyOptions& options) {
   return std::make_unique<Local>(space, options);
 }

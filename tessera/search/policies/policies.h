@@ -11,7 +11,7 @@ namespace tessera::search {
 // One that draws at random and remembers what was proposed and measured.
 class DrawingPolicy : public Policy {
  public:
-  DrawingPolicy(const space::Space& space, const PolicyOptions& options)
+  DrawingPolicy(const decide::Space& space, const PolicyOptions& options)
       : space_(space), options_(options), history_(space.sketches().size()), rng_(options.seed) {}
 
   void observe(std::span<const Observation> observations) override {
@@ -19,25 +19,25 @@ class DrawingPolicy : public Policy {
   }
 
  protected:
-  const space::Space& space_;
+  const decide::Space& space_;
   PolicyOptions options_;
   History history_;
   Rng rng_;
 };
 
-std::unique_ptr<Policy> make_random(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_random(const decide::Space& space, Scorer& scorer,
                                     const PolicyOptions& options);
-std::unique_ptr<Policy> make_grid(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_grid(const decide::Space& space, Scorer& scorer,
                                   const PolicyOptions& options);
-std::unique_ptr<Policy> make_local(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_local(const decide::Space& space, Scorer& scorer,
                                    const PolicyOptions& options);
-std::unique_ptr<Policy> make_genetic(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_genetic(const decide::Space& space, Scorer& scorer,
                                      const PolicyOptions& options);
-std::unique_ptr<Policy> make_annealing(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_annealing(const decide::Space& space, Scorer& scorer,
                                        const PolicyOptions& options);
-std::unique_ptr<Policy> make_evolutionary(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_evolutionary(const decide::Space& space, Scorer& scorer,
                                           const PolicyOptions& options);
-std::unique_ptr<Policy> make_language(const space::Space& space, Scorer& scorer,
+std::unique_ptr<Policy> make_language(const decide::Space& space, Scorer& scorer,
                                       const PolicyOptions& options);
 
 }  // namespace tessera::search

@@ -9,14 +9,14 @@ class Random final : public DrawingPolicy {
  public:
   using DrawingPolicy::DrawingPolicy;
 
-  std::vector<space::Candidate> propose(std::size_t n) override {
+  std::vector<decide::Candidate> propose(std::size_t n) override {
     return draw_unseen(space_, n, history_, rng_);
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Policy> make_random(const space::Space& space, Scorer&,
+std::unique_ptr<Policy> make_random(const decide::Space& space, Scorer&,
                                     const PolicyOptions& options) {
   return std::make_unique<Random>(space, options);
 }

@@ -56,7 +56,7 @@ int generate(const LmArgs& args) {
   const Result<std::vector<lm::Generated>> made =
       args.beams > 0
           ? generator.beams(args.count, args.beams)
-          : generator.sample(args.count, rng, [](const space::Candidate&) { return true; });
+          : generator.sample(args.count, rng, [](const decide::Candidate&) { return true; });
   if (!made) return report(made.error());
   const double elapsed_s = seconds_since(start);
   const double build_s = open->model != nullptr ? open->model->build_s() : 0;

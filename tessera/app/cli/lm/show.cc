@@ -49,8 +49,8 @@ Result<void> show_sketches(const space::Space& space, const lm::Scribe& scribe, 
 }
 
 Result<void> show_answers(const space::Space& space, const lm::Scribe& scribe, lm::Reader& reader,
-                          const space::Candidate& candidate, float quality) {
-  const space::Sketch& sketch = *space.sketches()[static_cast<std::size_t>(candidate.sketch)];
+                          const decide::Candidate& candidate, float quality) {
+  const decide::Sketch& sketch = *space.sketches()[static_cast<std::size_t>(candidate.sketch)];
   TESSERA_TRY(const std::vector<lm::Answer> answers, lm::transcribe(sketch, candidate.choice));
   const lm::Subject subject = scribe.subject(candidate.sketch);
   TESSERA_DO(reader.begin(subject, 1, quality));
@@ -58,7 +58,7 @@ Result<void> show_answers(const space::Space& space, const lm::Scribe& scribe, l
   for (const lm::Answer& a : answers) {
     const lm::Step step{.row = 0, .question = a.question, .previous = previous, .legal = a.legal};
     TESSERA_TRY(const std::vector<float> chances, reader.step({&step, 1}));
-    const space::Decision& d = sketch.decisions()[static_cast<std::size_t>(a.question)];
+    const decide::Point& d = sketch.points()[static_cast<std::size_t>(a.question)];
     std::vector<std::string> labels;
     for (const std::int32_t v : a.legal) labels.push_back(d.label(v));
     const auto place = [&](std::int32_t value) {
@@ -83,7 +83,7 @@ int show(const LmArgs& args) {
   lm::Reader& reader = *open->reader;
   const space::Space& space = *problem->space;
   const lm::Scribe scribe(space);
-  const space::Candidate candidate = problem->best.value_or(space.preferred());
+  const decide::Candidate candidate = problem->best.value_or(space.preferred());
   const lm::Subject subject = scribe.subject(candidate.sketch);
   fmt::print("task {} on {}: {} words, {} questions\n", subject.task, subject.machine,
              subject.prompt.size(), subject.questions.size());

@@ -149,11 +149,11 @@ void schedule_gpu_elements(Context& c, std::size_t stage, bool simple) {
     bind_gpu_elements(c, stage, threads, 1, {});
     return;
   }
-  threads = c.chooser.number(name, "threads", DecisionKind::kThread, threads, [&] {
+  threads = c.chooser.number(name, "threads", PointKind::kThread, threads, [&] {
     return up_to(block_threads(c), {32, 64, 128, 256, 512, 1024});
   });
   const std::int64_t lanes =
-      c.chooser.number(name, "lanes", DecisionKind::kVector, preferred_lanes(s), [&] {
+      c.chooser.number(name, "lanes", PointKind::kVector, preferred_lanes(s), [&] {
         return up_to(s.extent(s.rank() - 1), {1, 2, 4, 8});
       });
   bind_gpu_elements(c, stage, threads, lanes, {});
@@ -172,7 +172,7 @@ void schedule_reduction(Context& c, std::size_t stage) {
                                    [&](const Access& r) { return r.strides[last] == 1; });
     const bool rows = along && !reads_along_outputs(s) && s.extent(last) >= c.target.gpu.warp / 2;
     const int word =
-        c.chooser.word(s.op.name, "threads_of", DecisionKind::kThread, rows ? 1 : 0, kWords);
+        c.chooser.word(s.op.name, "threads_of", PointKind::kThread, rows ? 1 : 0, kWords);
     if (word == 1 ? schedule_gpu_row_sums(c, stage) : schedule_gpu_columns(c, stage)) return;
   }
   schedule_gpu_elements(c, stage, false);

@@ -291,7 +291,7 @@ class GpuAttention {
            shared_bytes(2 * preferred) <= shared_limit() / 2)
       preferred *= 2;
     rows_ = context_.chooser.number(
-        launch_name(), "queries", DecisionKind::kThread, preferred,
+        launch_name(), "queries", PointKind::kThread, preferred,
         [&] {
           return tensor_ ? std::vector<std::int64_t>{16, 32, 64}
                          : std::vector<std::int64_t>{8, 16, 32, 64};
@@ -554,8 +554,7 @@ bool schedule_gpu_attention(Context& context, std::size_t stage) {
   if (!attention.fits()) return false;
   static constexpr const char* kWords[] = {"apart", "together"};
   const std::string& name = context.stage(stage).op.name;
-  if (context.chooser.word(name, "attention", DecisionKind::kLocation, 1, kWords) == 0)
-    return false;
+  if (context.chooser.word(name, "attention", PointKind::kLocation, 1, kWords) == 0) return false;
   attention.run();
   return true;
 }

@@ -59,7 +59,7 @@ class GpuColumns {
     while (outputs * sharing < busy && 8 * sharing <= taps_ && 2 * sharing * kColumns <= 512)
       sharing *= 2;
     sharers_ = context_.chooser.number(
-        name(), "sharers", DecisionKind::kThread, sharing,
+        name(), "sharers", PointKind::kThread, sharing,
         [] {
           return std::vector<std::int64_t>{1, 2, 4, 8, 16};
         },
@@ -74,7 +74,7 @@ class GpuColumns {
     }
     const bool vectors = nest_stage_.extent(last()) % wide == 0 && outputs / wide >= busy / 8;
     lanes_ = context_.chooser.number(
-        name(), "lanes", DecisionKind::kVector, vectors ? wide : 1,
+        name(), "lanes", PointKind::kVector, vectors ? wide : 1,
         [] {
           return std::vector<std::int64_t>{1, 2, 4};
         },
@@ -85,7 +85,7 @@ class GpuColumns {
     if (positions > 1) {
       const bool many = outputs / lanes_ >= 8 * busy && taps_ > 1;
       strip_ = context_.chooser.number(
-          name(), "strip", DecisionKind::kTile, many && positions % 2 == 0 ? 2 : 1,
+          name(), "strip", PointKind::kTile, many && positions % 2 == 0 ? 2 : 1,
           [] {
             return std::vector<std::int64_t>{1, 2, 4};
           },
@@ -93,7 +93,7 @@ class GpuColumns {
             return n > 1 && n > positions ? "more than the axis has" : nullptr;
           });
     }
-    threads_ = context_.chooser.number(name(), "threads", DecisionKind::kThread,
+    threads_ = context_.chooser.number(name(), "threads", PointKind::kThread,
                                        std::min<std::int64_t>(128, most_threads()), [&] {
                                          std::vector<std::int64_t> out;
                                          for (const std::int64_t t : {32, 64, 128, 256, 512})

@@ -376,7 +376,7 @@ class GpuContraction {
     const auto number = [&](const char* what, std::int64_t GpuTile::*field, std::int64_t most,
                             const std::vector<std::int64_t>& values, const auto& refusal) {
       tile_.*field = context_.chooser.number(
-          name(), what, DecisionKind::kThread, preferred.*field,
+          name(), what, PointKind::kThread, preferred.*field,
           [&] {
             std::vector<std::int64_t> out = {1};
             for (const std::int64_t v : values) {
@@ -418,7 +418,7 @@ class GpuContraction {
     });
     choose_copies();
     if (may_own_copies())
-      tile_.own = context_.chooser.flag(name(), "own_copies", DecisionKind::kCache, preferred.own);
+      tile_.own = context_.chooser.flag(name(), "own_copies", PointKind::kCache, preferred.own);
     number("places", &GpuTile::places, kGpuPlaces.back(), kGpuPlaces, [&]() -> const char* {
       return shared_bytes() > shared_limit() ? "more than the shared memory of a block" : nullptr;
     });
@@ -431,8 +431,7 @@ class GpuContraction {
   void choose_turn(const GpuTile& preferred) {
     const char* why =
         tile_.rows % kGpuRowLanes == 0 ? nullptr : "rows of a thread that are not whole vectors";
-    if (context_.chooser.flag(name(), "turn_a", DecisionKind::kCache,
-                              !why && preferred.row_lanes > 1,
+    if (context_.chooser.flag(name(), "turn_a", PointKind::kCache, !why && preferred.row_lanes > 1,
                               [&](std::int64_t v) { return v == 1 ? why : nullptr; })) {
       tile_.row_lanes = kGpuRowLanes;
       operand_a_ = turned_a_;
@@ -451,10 +450,9 @@ class GpuContraction {
       if (!sharable(*o)) return;
       o->shared = true;
       const bool fits = shared_bytes() <= shared_limit();
-      o->shared =
-          context_.chooser.flag(name(), what, DecisionKind::kCache, fits, [&](std::int64_t v) {
-            return v == 1 && !fits ? "more than the shared memory of a block" : nullptr;
-          });
+      o->shared = context_.chooser.flag(name(), what, PointKind::kCache, fits, [&](std::int64_t v) {
+        return v == 1 && !fits ? "more than the shared memory of a block" : nullptr;
+      });
     };
     share("share_a", &operand_a_);
     share("share_b", &operand_b_);
@@ -480,7 +478,7 @@ class GpuContraction {
     // A transform would be repeated by all blocks beside each other.
     const bool repeated = &o == &operand_a_ && is_transform(made) &&
                           stage_.extent(product_.vector) > kFewBlocks * tile_.column_length();
-    if (!context_.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation,
+    if (!context_.chooser.flag(made.op.name, "in_copy", PointKind::kLocation,
                                made.cost <= kCheapCopy && !repeated))
       return;
     w.compute_inline(made.op.name);

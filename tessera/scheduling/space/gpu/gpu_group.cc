@@ -101,7 +101,7 @@ class Group final : public GpuGroup {
     const auto number = [&](const char* what, std::int64_t GroupTile::*field,
                             std::initializer_list<std::int64_t> values) {
       tile_.*field = context_.chooser.number(
-          stage_.op.name, what, DecisionKind::kThread, best_.*field,
+          stage_.op.name, what, PointKind::kThread, best_.*field,
           [&] { return std::vector<std::int64_t>(values); },
           [&](std::int64_t n) {
             GroupTile t = tile_;

@@ -121,7 +121,7 @@ void begin_gpu_copy(Context& x, const GpuOperand& o, const std::string& reader) 
   const bool gathered = std::any_of(made.reads.begin(), made.reads.end(), [&](const Access& r) {
     return made.rank() > 0 && r.irregular[made.rank() - 1];
   });
-  if (!x.chooser.flag(made.op.name, "in_copy", DecisionKind::kLocation,
+  if (!x.chooser.flag(made.op.name, "in_copy", PointKind::kLocation,
                       made.cost <= kCheapCopy && !gathered))
     return;
   w.compute_inline(made.op.name);

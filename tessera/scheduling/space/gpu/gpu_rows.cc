@@ -68,7 +68,7 @@ class GpuRows {
     const std::int64_t wide =
         kAccessBytes /
         size_bytes(first.reads.empty() ? nest_stage_.dtype() : first.reads[0].buffer->dtype);
-    lanes_ = context_.chooser.number(name(), "row_lanes", DecisionKind::kVector,
+    lanes_ = context_.chooser.number(name(), "row_lanes", PointKind::kVector,
                                      std::max<std::int64_t>(1, wide), [] {
                                        return std::vector<std::int64_t>{1, 2, 4, 8};
                                      });
@@ -86,18 +86,17 @@ class GpuRows {
         once > 0 && once * wide == length && once % warp == 0 && once <= kOnceWarps * warp;
     if (exact && rows < std::int64_t{2} * context_.target.cores)
       preferred = std::min(once, most_threads());
-    threads_ =
-        context_.chooser.number(name(), "row_threads", DecisionKind::kThread, preferred, [&] {
-          std::vector<std::int64_t> out;
-          if (exact && once <= most_threads()) out.push_back(once);
-          for (std::int64_t t = warp / 4; t <= std::min<std::int64_t>(16 * warp, most_threads());
-               t *= 2)
-            if (t > 0 && (out.empty() || t != out.front())) out.push_back(t);
-          return out;
-        });
+    threads_ = context_.chooser.number(name(), "row_threads", PointKind::kThread, preferred, [&] {
+      std::vector<std::int64_t> out;
+      if (exact && once <= most_threads()) out.push_back(once);
+      for (std::int64_t t = warp / 4; t <= std::min<std::int64_t>(16 * warp, most_threads());
+           t *= 2)
+        if (t > 0 && (out.empty() || t != out.front())) out.push_back(t);
+      return out;
+    });
     const std::int64_t side = std::max<std::int64_t>(1, std::int64_t{4} * warp / threads_);
     block_rows_ = context_.chooser.number(
-        name(), "block_rows", DecisionKind::kThread,
+        name(), "block_rows", PointKind::kThread,
         rows < std::int64_t{2} * context_.target.cores ? 1 : side,
         [] {
           return std::vector<std::int64_t>{1, 2, 4, 8};

@@ -139,7 +139,7 @@ class GpuTensor {
     const auto number = [&](const char* what, std::int64_t TensorTile::*field,
                             std::initializer_list<std::int64_t> values) {
       tile_.*field = context_.chooser.number(
-          name(), what, DecisionKind::kThread, preferred.*field,
+          name(), what, PointKind::kThread, preferred.*field,
           [&] { return std::vector<std::int64_t>(values); },
           [&](std::int64_t n) {
             TensorTile t = tile_;
@@ -156,13 +156,12 @@ class GpuTensor {
     number("tensor_parts", &TensorTile::parts, {1, 2, 3, 4, 6, 8, 12, 16});
     if (outer_ >= 0) number("outer_warps", &TensorTile::outer_warps, {1, 2, 4, 7, 8});
     if (problem_.taps == 1) return;
-    tile_.whole_windows =
-        context_.chooser.flag(name(), "whole_windows", DecisionKind::kCache,
-                              preferred.whole_windows, [&](std::int64_t v) {
-                                TensorTile t = tile_;
-                                t.whole_windows = v == 1;
-                                return refuse_tensor_tile(context_.target, problem_, t);
-                              });
+    tile_.whole_windows = context_.chooser.flag(
+        name(), "whole_windows", PointKind::kCache, preferred.whole_windows, [&](std::int64_t v) {
+          TensorTile t = tile_;
+          t.whole_windows = v == 1;
+          return refuse_tensor_tile(context_.target, problem_, t);
+        });
   }
 
   std::string axis_of(std::size_t axis) const {
@@ -311,7 +310,7 @@ bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const
   const auto group = make_gpu_group(context, contraction, nest);
   const int preferred = group && group->wins(tensor.cycles()) ? 2 : 1;
   const std::string& name = context.stage(contraction.stage).op.name;
-  const int word = context.chooser.word(name, "multiply", DecisionKind::kThread, preferred,
+  const int word = context.chooser.word(name, "multiply", PointKind::kThread, preferred,
                                         std::span(kWords).first(group ? 3 : 2));
   if (word == 0) return false;
   if (word == 1) tensor.run();

@@ -23,7 +23,7 @@ bool schedule_gpu_transform(Context& c, std::size_t stage) {
     const std::int64_t each = it == unrolled.end() ? 1 : it->second == 0 ? s.extent(i) : it->second;
     all *= parts_of(s.extent(i), at_most(each, s.extent(i)));
   }
-  const std::int64_t threads = c.chooser.number(name, "threads", DecisionKind::kThread,
+  const std::int64_t threads = c.chooser.number(name, "threads", PointKind::kThread,
                                                 spread_gpu_threads(c, all, kThreads), [&] {
                                                   std::vector<std::int64_t> out;
                                                   for (const std::int64_t t : {32, 64, 128, 256}) {

@@ -53,10 +53,10 @@ bool schedule_gpu_transpose(Context& c, std::size_t stage) {
   const Crossed crossed = find_crossed(c, s);
   if (!crossed.read) return false;
   const std::string& name = s.op.name;
-  if (!c.chooser.flag(name, "through_tile", DecisionKind::kCache, true)) return false;
+  if (!c.chooser.flag(name, "through_tile", PointKind::kCache, true)) return false;
   const std::int64_t most = c.target.gpu.block_threads / kTile;
   const std::int64_t rows = c.chooser.number(
-      name, "tile_rows", DecisionKind::kThread, std::min<std::int64_t>(8, most),
+      name, "tile_rows", PointKind::kThread, std::min<std::int64_t>(8, most),
       [] {
         return std::vector<std::int64_t>{1, 2, 4, 8, 16};
       },

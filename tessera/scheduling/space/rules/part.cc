@@ -24,7 +24,7 @@ class PartChecker final : public Asker {
 
 std::vector<std::int32_t> Part::preferred() const {
   std::vector<std::int32_t> out;
-  for (const Decision& d : decisions_) out.push_back(d.preferred);
+  for (const Point& d : points_) out.push_back(d.preferred);
   return out;
 }
 
@@ -36,8 +36,8 @@ bool Part::legal(Choice choice) const {
 }
 
 void Part::keep_open(const std::vector<std::pair<std::string, std::string>>& names) {
-  for (std::size_t i = 0; i < decisions_.size(); ++i) {
-    Decision& d = decisions_[i];
+  for (std::size_t i = 0; i < points_.size(); ++i) {
+    Point& d = points_[i];
     const auto it = std::find_if(names.begin(), names.end(), [&](const auto& name) {
       return d.name.ends_with("." + name.first);
     });
@@ -54,9 +54,9 @@ void Part::keep_open(const std::vector<std::pair<std::string, std::string>>& nam
   update();
 }
 
-Decision number_decision(std::string name, DecisionKind kind,
-                         const std::vector<std::int64_t>& numbers, std::int64_t preferred) {
-  Decision d{.name = std::move(name), .kind = kind, .values = {}, .labels = {}};
+Point number_decision(std::string name, PointKind kind, const std::vector<std::int64_t>& numbers,
+                      std::int64_t preferred) {
+  Point d{.name = std::move(name), .kind = kind, .values = {}, .labels = {}};
   for (const std::int64_t n : numbers) {
     if (n <= preferred) d.preferred = static_cast<std::int32_t>(d.values.size());
     d.values.push_back({n});
@@ -64,9 +64,9 @@ Decision number_decision(std::string name, DecisionKind kind,
   return d;
 }
 
-Decision word_decision(std::string name, DecisionKind kind, std::vector<std::string> words,
-                       std::int32_t preferred) {
-  Decision d{.name = std::move(name), .kind = kind, .values = {}, .labels = {}};
+Point word_decision(std::string name, PointKind kind, std::vector<std::string> words,
+                    std::int32_t preferred) {
+  Point d{.name = std::move(name), .kind = kind, .values = {}, .labels = {}};
   for (std::size_t i = 0; i < words.size(); ++i) d.values.push_back({static_cast<int>(i)});
   d.labels = std::move(words);
   d.preferred = preferred;

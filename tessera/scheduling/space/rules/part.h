@@ -28,7 +28,7 @@ class Part {
  public:
   virtual ~Part() = default;
 
-  const std::vector<Decision>& decisions() const { return decisions_; }
+  const std::vector<Point>& points() const { return points_; }
   // Whether a decision is one of the sketch; else it keeps its preferred value, the only one.
   bool open(std::size_t decision) const { return open_[decision]; }
   // Leaves open those decisions of several values whose names end with a word, and names them as it
@@ -63,19 +63,19 @@ class Part {
  protected:
   // Called when the lists of values have changed.
   virtual void update() {}
-  std::size_t add(Decision decision) {
-    decisions_.push_back(std::move(decision));
+  std::size_t add(Point decision) {
+    points_.push_back(std::move(decision));
     open_.push_back(true);
-    return decisions_.size() - 1;
+    return points_.size() - 1;
   }
   const std::vector<std::int64_t>& values(Choice choice, std::size_t decision) const {
-    return decisions_[decision].values[static_cast<std::size_t>(choice[decision])];
+    return points_[decision].values[static_cast<std::size_t>(choice[decision])];
   }
   std::int64_t value(Choice choice, std::size_t decision) const {
     return values(choice, decision)[0];
   }
 
-  std::vector<Decision> decisions_;
+  std::vector<Point> points_;
   std::vector<bool> open_;
   std::vector<std::string> anchor_names_;
 };
@@ -88,10 +88,10 @@ inline std::int64_t padding_copies(std::size_t levels) {
 }
 
 // A decision with one number per value. `preferred`: the value, or the largest below it.
-Decision number_decision(std::string name, DecisionKind kind,
-                         const std::vector<std::int64_t>& numbers, std::int64_t preferred);
+Point number_decision(std::string name, PointKind kind, const std::vector<std::int64_t>& numbers,
+                      std::int64_t preferred);
 // A decision with one word per value; the values are 0, 1, ...
-Decision word_decision(std::string name, DecisionKind kind, std::vector<std::string> words,
-                       std::int32_t preferred = 0);
+Point word_decision(std::string name, PointKind kind, std::vector<std::string> words,
+                    std::int32_t preferred = 0);
 
 }  // namespace tessera::space

@@ -33,15 +33,15 @@ bool PartSketch::can_move(const std::vector<std::size_t>& users) const {
 }
 
 // Names of stages come from models: what a decision may not contain becomes '_'.
-void PartSketch::add_decision(Decision decision) {
+void PartSketch::add_decision(Point decision) {
   for (char& c : decision.name) {
     if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.') c = '_';
   }
   const std::string name = decision.name;
-  const auto taken = [&](const Decision& d) { return d.name == decision.name; };
-  for (int n = 2; std::any_of(decisions_.begin(), decisions_.end(), taken); ++n)
+  const auto taken = [&](const Point& d) { return d.name == decision.name; };
+  for (int n = 2; std::any_of(points_.begin(), points_.end(), taken); ++n)
     decision.name = name + "_" + std::to_string(n);
-  decisions_.push_back(std::move(decision));
+  points_.push_back(std::move(decision));
 }
 
 void PartSketch::add_place(const std::string& name, const std::vector<std::size_t>& users,
@@ -62,10 +62,10 @@ void PartSketch::add_place(const std::string& name, const std::vector<std::size_
   const auto& names = around.anchor_names();
   words.insert(words.end(), names.begin(),
                names.begin() + static_cast<std::ptrdiff_t>(member->deepest));
-  member->place = static_cast<int>(decisions_.size());
+  member->place = static_cast<int>(points_.size());
   // Rows are made where they are used; copies of whole operands once.
   const bool rows = std::find(names.begin(), names.end(), "row") != names.end();
-  add_decision(word_decision(name + ".at", DecisionKind::kLocation, std::move(words),
+  add_decision(word_decision(name + ".at", PointKind::kLocation, std::move(words),
                              rows ? static_cast<std::int32_t>(member->deepest) : 0));
 }
 
@@ -74,9 +74,9 @@ void PartSketch::add(std::unique_ptr<Part> part, const std::string& name,
                      bool may_move) {
   Member member{.part = std::move(part), .stages = stages, .decisions = {}, .inside = {}};
   member.nest = members_.size();
-  const std::vector<Decision>& decisions = member.part->decisions();
+  const std::vector<Point>& decisions = member.part->points();
   for (std::size_t i = 0; i < decisions.size(); ++i) {
-    member.decisions.push_back(member.part->open(i) ? static_cast<int>(decisions_.size()) : -1);
+    member.decisions.push_back(member.part->open(i) ? static_cast<int>(points_.size()) : -1);
     if (member.part->open(i)) add_decision(decisions[i]);
   }
   if (may_move && can_move(users)) add_place(name, users, &member);
@@ -86,7 +86,7 @@ void PartSketch::add(std::unique_ptr<Part> part, const std::string& name,
 bool PartSketch::finish() {
   const auto legal = [&] {
     std::vector<std::int32_t> choice;
-    for (const Decision& d : decisions_) choice.push_back(d.preferred);
+    for (const Point& d : points_) choice.push_back(d.preferred);
     return check(choice).ok();
   };
   for (const Member& m : members_) {
@@ -94,7 +94,7 @@ bool PartSketch::finish() {
   }
   if (legal()) return true;
   for (const Member& m : members_) {
-    if (m.place >= 0) decisions_[static_cast<std::size_t>(m.place)].preferred = 0;
+    if (m.place >= 0) points_[static_cast<std::size_t>(m.place)].preferred = 0;
   }
   return legal();
 }
@@ -113,15 +113,15 @@ namespace {
 class MemberAsker final : public Asker {
  public:
   MemberAsker(const std::vector<int>& decisions, Asker& asker)
-      : decisions_(decisions), asker_(asker) {}
+      : points_(decisions), asker_(asker) {}
   std::int32_t ask(std::size_t decision, const Refusal& refusal) override {
-    const int d = decisions_[decision];
+    const int d = points_[decision];
     return d < 0 ? 0 : asker_.ask(static_cast<std::size_t>(d), refusal);
   }
   bool stopped() const override { return asker_.stopped(); }
 
  private:
-  const std::vector<int>& decisions_;
+  const std::vector<int>& points_;
   Asker& asker_;
 };
 

@@ -45,7 +45,7 @@ class PartSketch final : public Sketch {
   const Member* member_of(std::size_t stage) const;
   std::size_t index_of(const Member& member) const;
   void add_place(const std::string& name, const std::vector<std::size_t>& users, Member* member);
-  void add_decision(Decision decision);
+  void add_decision(Point decision);
   // While the sketch is walked: the places and the choices of the members so far.
   struct Path {
     std::vector<std::int32_t> places;

@@ -57,7 +57,7 @@ RowPart::RowPart(std::shared_ptr<const Analysis> analysis, const target::Target&
 void RowPart::mend_preferred() {
   std::vector<std::int32_t> choice = preferred();
   while (choice[vector_] > 0 && !legal(choice)) --choice[vector_];
-  decisions_[vector_].preferred = choice[vector_];
+  points_[vector_].preferred = choice[vector_];
 }
 
 RowPart::Mode RowPart::choose_mode() const {
@@ -109,7 +109,7 @@ void RowPart::add_parallel(std::size_t loops) {
   if (target_.code_threads() == 1) depths.resize(1);
   const bool worth = worth_threads(stage().iterations() * (4 + stage().cost));
   parallel_ =
-      add(number_decision(name() + ".parallel", DecisionKind::kParallel, depths, worth ? 1 : 0));
+      add(number_decision(name() + ".parallel", PointKind::kParallel, depths, worth ? 1 : 0));
 }
 
 void RowPart::add_anchors(std::size_t loops) {
@@ -120,11 +120,11 @@ void RowPart::add_anchors(std::size_t loops) {
 void RowPart::add_line() {
   const auto total = static_cast<std::int64_t>(std::min(stage().elements(), 1e15));
   vector_ = add(number_decision(
-      name() + ".vector", DecisionKind::kVector,
+      name() + ".vector", PointKind::kVector,
       multiples(lanes_, std::min<std::int64_t>(total, 256), {1, 2, 4, 8, 16}), 4 * lanes_));
   // Vectors per part that a thread takes.
   rows_ = add(number_decision(
-      name() + ".chunk", DecisionKind::kTile,
+      name() + ".chunk", PointKind::kTile,
       multiples(1, ceil_div(total, lanes_), {1, 4, 16, 32, 64, 128, 256, 512, 1024, 4096}), 1024));
   add_parallel(1);
 }
@@ -136,10 +136,10 @@ void RowPart::add_vectors() {
   for (const std::int64_t n : {8 * lanes_, 16 * lanes_}) {
     if (n > lengths.back() && n <= std::min<std::int64_t>(extent, 256)) lengths.push_back(n);
   }
-  vector_ = add(number_decision(name() + ".vector", DecisionKind::kVector, lengths, 4 * lanes_));
+  vector_ = add(number_decision(name() + ".vector", PointKind::kVector, lengths, 4 * lanes_));
   if (!outer_.empty()) {
     has_rows_ = true;
-    rows_ = add(number_decision(name() + ".rows", DecisionKind::kUnroll,
+    rows_ = add(number_decision(name() + ".rows", PointKind::kUnroll,
                                 row_lengths(s.extent(outer_.back()), 8), 1));
   }
   if (s.reduces()) {
@@ -149,7 +149,7 @@ void RowPart::add_vectors() {
       if (n > 64) break;
       if (n > windows.back()) windows.push_back(n);
     }
-    unroll_ = add(number_decision(name() + ".unroll", DecisionKind::kUnroll, windows, 1));
+    unroll_ = add(number_decision(name() + ".unroll", PointKind::kUnroll, windows, 1));
   }
   const std::size_t loops = std::max<std::size_t>(1, outer_.size());
   add_parallel(loops);
@@ -164,12 +164,12 @@ void RowPart::add_fold() {
   for (const std::int64_t f : {1, 2, 4, 8}) {
     if (kMinFold * f * lanes_ <= depth) widths.push_back(f * lanes_);
   }
-  vector_ = add(number_decision(name() + ".fold", DecisionKind::kVector, widths, 4 * lanes_));
+  vector_ = add(number_decision(name() + ".fold", PointKind::kVector, widths, 4 * lanes_));
   const bool few = s.elements() < 2.0 * target_.code_threads();
   if (alone_ && few && target_.code_threads() > 1 && depth >= 64 * lanes_) {
     has_jobs_ = true;
     const std::int64_t cores = target_.code_threads();
-    jobs_ = add(number_decision(name() + ".jobs", DecisionKind::kParallel,
+    jobs_ = add(number_decision(name() + ".jobs", PointKind::kParallel,
                                 {1, cores, 2 * cores, 4 * cores},
                                 worth_threads(s.iterations()) ? cores : 1));
   }
@@ -196,9 +196,9 @@ std::int64_t RowPart::code(Choice choice) const {
 
 // The first value is the shortest; rows and windows begin with one.
 std::int64_t RowPart::least_code() const {
-  return code_of(mode_ == Mode::kScalar ? 1 : decisions_[vector_].values[0][0],
-                 has_rows_ ? decisions_[rows_].values[0][0] : 1,
-                 mode_ == Mode::kLanes ? decisions_[unroll_].values[0][0] : 1);
+  return code_of(mode_ == Mode::kScalar ? 1 : points_[vector_].values[0][0],
+                 has_rows_ ? points_[rows_].values[0][0] : 1,
+                 mode_ == Mode::kLanes ? points_[unroll_].values[0][0] : 1);
 }
 
 bool RowPart::pads() const {
@@ -222,12 +222,12 @@ const char* RowPart::refuse_tile(std::int64_t length, std::int64_t rows, std::in
 void RowPart::walk(std::span<std::int32_t> choice, const Place& place, Asker& asker) const {
   const auto ask = [&](std::size_t d, const auto& refusal) {
     choice[d] = asker.ask(d, [&](std::int32_t v) -> const char* {
-      return refusal(decisions_[d].values[static_cast<std::size_t>(v)][0]);
+      return refusal(points_[d].values[static_cast<std::size_t>(v)][0]);
     });
   };
   const auto free = [](std::int64_t) -> const char* { return nullptr; };
-  const std::int64_t least_rows = has_rows_ ? decisions_[rows_].values[0][0] : 1;
-  const std::int64_t least_steps = mode_ == Mode::kLanes ? decisions_[unroll_].values[0][0] : 1;
+  const std::int64_t least_rows = has_rows_ ? points_[rows_].values[0][0] : 1;
+  const std::int64_t least_steps = mode_ == Mode::kLanes ? points_[unroll_].values[0][0] : 1;
   if (mode_ != Mode::kScalar) {
     ask(vector_, [&](std::int64_t v) { return refuse_tile(v, least_rows, least_steps, place); });
   }

@@ -77,7 +77,7 @@ void TilePart::mend_preferred() {
   // Values before the preferred one have shorter innermost tiles, or fewer blocks.
   for (const std::size_t d : order) {
     while (choice[d] > 0 && !legal(choice)) --choice[d];
-    decisions_[d].preferred = choice[d];
+    points_[d].preferred = choice[d];
   }
 }
 
@@ -143,8 +143,7 @@ void TilePart::add_axes() {
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     TileAxis& a = axes_[i];
     const std::vector<std::int64_t> inner = inner_lengths(a.axis);
-    Decision d{
-        .name = s.op.name + "." + a.name, .kind = DecisionKind::kTile, .values = {}, .labels = {}};
+    Point d{.name = s.op.name + "." + a.name, .kind = PointKind::kTile, .values = {}, .labels = {}};
     d.values = tiling_.small ? small_tiles(a.extent, spatial_groups_ - 1, inner)
                              : tile_values(a.extent, spatial_groups_ - 1, inner);
     const std::int64_t wanted = i == vector_          ? best.vectors * lanes_
@@ -176,7 +175,7 @@ void TilePart::add_reduce_axes() {
         });
       }
       a.decision =
-          add(number_decision(s.op.name + "." + a.name, DecisionKind::kTile, lengths, a.extent));
+          add(number_decision(s.op.name + "." + a.name, PointKind::kTile, lengths, a.extent));
     }
     reduce_.push_back(a);
   }
@@ -220,8 +219,8 @@ void TilePart::add_operand(const Access& access) {
   std::vector<std::string> words = {constant ? "given" : "none", constant ? "tiles" : "copy"};
   if (scattered) words.erase(words.begin());
   const bool pack = scattered || constant || access.uses(along);
-  Decision d = word_decision(stage().op.name + "." + access.buffer->name,
-                             constant ? DecisionKind::kLayout : DecisionKind::kCache, words);
+  Point d = word_decision(stage().op.name + "." + access.buffer->name,
+                          constant ? PointKind::kLayout : PointKind::kCache, words);
   if (scattered) d.values = {{1}};
   d.preferred = pack && !scattered ? 1 : 0;
   operand.decision = add(std::move(d));
@@ -232,11 +231,11 @@ void TilePart::add_rest() {
   const std::string& name = stage().op.name;
   std::vector<std::string> orders = {"written"};
   if (axes_.size() > 1) orders.push_back("vectors_first");
-  order_ = add(word_decision(name + ".order", DecisionKind::kOrder, orders));
+  order_ = add(word_decision(name + ".order", PointKind::kOrder, orders));
   std::vector<std::string> reduce_orders = {"memory"};
   if (!std::is_sorted(memory_order_.begin(), memory_order_.end()))
     reduce_orders.push_back("written");
-  reduce_order_ = add(word_decision(name + ".reduce_order", DecisionKind::kOrder, reduce_orders));
+  reduce_order_ = add(word_decision(name + ".reduce_order", PointKind::kOrder, reduce_orders));
   std::vector<std::int64_t> steps = {1, 2, 4, 8};
   std::int64_t window = 1;
   for (const TileAxis& a : reduce_) {
@@ -245,18 +244,17 @@ void TilePart::add_rest() {
   if (window > 1) steps.push_back(window);
   std::sort(steps.begin(), steps.end());
   steps.erase(std::unique(steps.begin(), steps.end()), steps.end());
-  unroll_ = add(number_decision(name + ".unroll", DecisionKind::kUnroll, steps, 1));
+  unroll_ = add(number_decision(name + ".unroll", PointKind::kUnroll, steps, 1));
   std::vector<std::int64_t> depths;
   for (std::size_t i = 0; i <= axes_.size(); ++i) depths.push_back(static_cast<std::int64_t>(i));
   if (target_.code_threads() == 1) depths.resize(1);
   const bool worth = worth_threads(2 * stage().iterations());
-  parallel_ =
-      add(number_decision(name + ".parallel", DecisionKind::kParallel, depths, worth ? 1 : 0));
+  parallel_ = add(number_decision(name + ".parallel", PointKind::kParallel, depths, worth ? 1 : 0));
   const bool odd =
       std::any_of(axes_.begin(), axes_.end(), [](const TileAxis& a) { return a.extent > 3; });
   std::vector<std::string> tails = {"copies"};
   if (odd) tails.push_back("bounds");
-  tail_ = add(word_decision(name + ".tail", DecisionKind::kTail, tails));
+  tail_ = add(word_decision(name + ".tail", PointKind::kTail, tails));
   anchor_names_ = {"outer"};
   const int levels = fused() ? tiling_.fused : spatial_groups_ - 1;
   if (levels > 1) anchor_names_.push_back("middle");

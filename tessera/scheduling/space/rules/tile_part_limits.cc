@@ -34,7 +34,7 @@ void TilePart::add_facts() {
   facts_.assign(axes_.size(), {});
   for (std::size_t i = 0; i < axes_.size(); ++i) {
     const std::int64_t extent = axes_[i].extent;
-    for (const Lengths& lengths : decisions_[axes_[i].decision].values) {
+    for (const Lengths& lengths : points_[axes_[i].decision].values) {
       const std::int64_t inner = lengths.back();
       const bool exact = extent % product_from(lengths, 0) == 0;
       const std::size_t local =
@@ -46,7 +46,7 @@ void TilePart::add_facts() {
                            .whole = extent % inner == 0});
     }
   }
-  const auto& tails = decisions_[tail_].values;
+  const auto& tails = points_[tail_].values;
   may_bound_ = std::any_of(tails.begin(), tails.end(), [](const auto& v) { return v[0] == 1; });
   least_vectors_.clear();
   const auto below = [](const Extent& a, const Extent& b) {

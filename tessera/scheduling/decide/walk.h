@@ -1,16 +1,16 @@
-// A candidate taking shape: what is decided, and the legal values of the next decision.
+// A candidate taking shape: what is decided, and the legal values of the next point.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <vector>
 
-#include "tessera/scheduling/space/space.h"
+#include "tessera/scheduling/decide/space.h"
 
-namespace tessera::space {
+namespace tessera::decide {
 
 // Every value listed leads to a legal candidate, and every legal candidate can be reached.
-// Decisions without effect under those before them are never asked for and keep their preferred
+// Points without effect under those before them are never asked for and keep their preferred
 // value, so that two walks that differ end in different candidates. Copies go their own ways; the
 // sketch must outlive them.
 class Walk {
@@ -18,14 +18,14 @@ class Walk {
   explicit Walk(const Sketch& sketch);
 
   bool done() const { return done_; }
-  // The next decision, as an index into those of the sketch. Not when done.
+  // The next point, as an index into those of the sketch. Not when done.
   std::size_t next() const { return next_; }
-  const Decision& decision() const { return sketch_->decisions()[next_]; }
+  const Point& point() const { return sketch_->points()[next_]; }
   // Indices of its legal values, ascending; at least one.
   const std::vector<std::int32_t>& legal() const { return legal_; }
   void take(std::int32_t value);  // one of legal()
 
-  // One value per decision of the sketch; what is not decided yet has its preferred one.
+  // One value per point of the sketch; what is not decided yet has its preferred one.
   const std::vector<std::int32_t>& choice() const { return choice_; }
 
  private:
@@ -60,4 +60,4 @@ class Enumeration {
   std::vector<Branch> branches_;
 };
 
-}  // namespace tessera::space
+}  // namespace tessera::decide

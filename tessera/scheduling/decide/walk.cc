@@ -1,23 +1,23 @@
-#include "tessera/scheduling/space/walk.h"
+#include "tessera/scheduling/decide/walk.h"
 
 #include <algorithm>
 
-namespace tessera::space {
+namespace tessera::decide {
 
 // Gives the answers taken so far and stops at the first question without one.
 class Walk::Replay final : public Asker {
  public:
   explicit Replay(Walk& walk) : walk_(walk) {}
 
-  std::int32_t ask(std::size_t decision, const Refusal& refusal) override {
-    const Decision& d = walk_.sketch_->decisions()[decision];
+  std::int32_t ask(std::size_t point, const Refusal& refusal) override {
+    const Point& d = walk_.sketch_->points()[point];
     if (stopped_ || d.values.size() == 1) return d.preferred;
     if (asked_ < walk_.taken_) {
       ++asked_;
-      return walk_.choice_[decision];
+      return walk_.choice_[point];
     }
     stopped_ = true;
-    walk_.next_ = decision;
+    walk_.next_ = point;
     for (std::int32_t v = 0; v < static_cast<std::int32_t>(d.values.size()); ++v) {
       if (!refusal(v)) walk_.legal_.push_back(v);
     }
@@ -32,8 +32,8 @@ class Walk::Replay final : public Asker {
 };
 
 Walk::Walk(const Sketch& sketch) : sketch_(&sketch) {
-  choice_.reserve(sketch.decisions().size());
-  for (const Decision& d : sketch.decisions()) choice_.push_back(d.preferred);
+  choice_.reserve(sketch.points().size());
+  for (const Point& d : sketch.points()) choice_.push_back(d.preferred);
   advance();
 }
 
@@ -51,7 +51,7 @@ void Walk::advance() {
   sketch_->walk(replay);
   done_ = !replay.stopped();
   TESSERA_CHECK(done_ || !legal_.empty(), "sketch {} has no legal value of {}", sketch_->name(),
-                decision().name);
+                point().name);
 }
 
 std::optional<Candidate> Enumeration::next() {
@@ -80,4 +80,4 @@ std::optional<Candidate> Enumeration::next() {
   }
 }
 
-}  // namespace tessera::space
+}  // namespace tessera::decide

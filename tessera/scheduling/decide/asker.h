@@ -1,10 +1,10 @@
-// Who answers the decisions of a sketch, one after the other.
+// Who answers the points of a sketch, one after the other.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
-namespace tessera::space {
+namespace tessera::decide {
 
 // Why a value, by its index, is not legal after the answers so far; null: something legal begins
 // with it. Refers to a callable that lives as long as the question is asked.
@@ -26,9 +26,9 @@ class Asker {
  public:
   virtual ~Asker() = default;
   // The value to take, by its index.
-  virtual std::int32_t ask(std::size_t decision, const Refusal& refusal) = 0;
+  virtual std::int32_t ask(std::size_t point, const Refusal& refusal) = 0;
   // True if no further answer matters: a sketch need not go on.
   virtual bool stopped() const { return false; }
 };
 
-}  // namespace tessera::space
+}  // namespace tessera::decide
