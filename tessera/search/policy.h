@@ -1,6 +1,7 @@
 // A policy picks what to measure next. It sees decision points, scores and results; nothing else.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -52,6 +53,9 @@ struct PolicyOptions {
   const space::Space* task = nullptr;
   int draws = 256;             // sentences that it writes before it proposes, at least
   std::size_t candidates = 0;  // that the space has, where they are few; 0: not known
+  // Asked by policies that look at many candidates before they propose one: true, they end with
+  // what they have. Empty: there is time.
+  std::function<bool()> late;
   double judge =
       20;  // weight of the cost model's order, relative to the language model's probabilities
 };

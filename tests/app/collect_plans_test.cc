@@ -28,7 +28,7 @@ TEST(PlanGraph, ConfigurationsHoldLayoutsAndAlgorithms) {
     const auto planned = task::apply_plan(*imported, passes_for(load), {}, plan::Decider(given));
     EXPECT_TRUE(planned.ok());
     plan::Decisions all;
-    for (const plan::Decided& d : planned->decided) all[d.point.key] = d.text();
+    for (const plan::Decided& d : planned->decided) all[d.point.name] = d.text();
     return PlanGraph::Measured{all, 2e-3};
   };
   const auto made = graph->with({row_of({}), row_of({{"layouts", plan::kFirst}}),

@@ -23,7 +23,7 @@ PlanTasks plan_of(const std::vector<bool>& changed) {
 PlanCosts costs_of(std::size_t places, double alternative_s) {
   graph::GraphBuilder b("empty");
   const graph::ValueId x = b.input("x", {DType::kF32, {4}});
-  PlanCosts costs = PlanCosts::make(b.finish({x}, {"y"}), {}, {}).value();
+  PlanCosts costs(task::PlanSpace::make(b.finish({x}, {"y"}), {}, {}).value());
   std::map<std::string, double> seconds;
   for (std::size_t i = 0; i < places; ++i) {
     seconds["r" + std::to_string(i)] = 1e-3;

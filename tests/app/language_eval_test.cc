@@ -143,6 +143,7 @@ TEST(RecordedTask, NoMoreIsDrawnThanThereAre) {
     const auto reader = std::make_shared<CountingReader>();
     search::PolicyOptions options;
     options.language = reader;
+    options.task = task.recorded();
     options.candidates = known;
     const auto policy =
         (*search::find_policy("lm"))->make(*task.recorded(), search::no_scorer(), options);

@@ -6,21 +6,16 @@
 #include "tessera/app/bench/bench_model.h"
 #include "tessera/app/compile/load_graph.h"
 #include "tessera/frontend/plan/pointwise.h"
+#include "tessera/frontend/task/plan_space.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::app {
 namespace {
 
-plan::Decider random_decider(std::uint64_t seed) {
-  return plan::Decider({}, [rng = Rng(seed)](const plan::Point& p) mutable {
-    return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
-  });
-}
-
 class RandomPlan : public ::testing::TestWithParam<const char*> {
  protected:
-  static constexpr std::uint64_t kPlans = 3;
+  static constexpr int kPlans = 3;
 };
 
 TEST_P(RandomPlan, ComputesWhatTheInterpreterDoes) {
@@ -37,12 +32,16 @@ TEST_P(RandomPlan, ComputesWhatTheInterpreterDoes) {
   const auto want = graph::evaluate(*imported, inputs);
   ASSERT_TRUE(want.ok()) << want.error().message;
   runtime::CpuDevice device({.threads = 2});
-  for (std::uint64_t seed = 1; seed <= kPlans; ++seed) {
-    const auto drawn = task::apply_plan(*imported, passes_for(load), {}, random_decider(seed));
+  const auto space = task::PlanSpace::make(*imported, passes_for(load), {});
+  ASSERT_TRUE(space.ok()) << space.error().message;
+  Rng rng(1);
+  for (int i = 0; i < kPlans; ++i) {
+    const auto drawn = task::apply_plan(*imported, passes_for(load), {},
+                                        plan::Decider(space->decisions(space->sample(rng))));
     ASSERT_TRUE(drawn.ok()) << drawn.error().message;
     ASSERT_FALSE(drawn->decided.empty());
     plan::Decisions decisions;
-    for (const plan::Decided& d : drawn->decided) decisions[d.point.key] = d.text();
+    for (const plan::Decided& d : drawn->decided) decisions[d.point.name] = d.text();
     SCOPED_TRACE(plan::to_text(decisions));
     const auto again = task::apply_plan(*imported, passes_for(load), {}, plan::Decider(decisions));
     ASSERT_TRUE(again.ok()) << again.error().message;

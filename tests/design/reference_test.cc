@@ -38,8 +38,8 @@ TEST(Reference, ListsEveryPolicy) {
 
 TEST(Reference, ListsEveryKindOfDecisionWithItsValues) {
   const std::string text = page("search.md");
-  for (std::size_t kind = 0; kind < plan::kPointKinds; ++kind) {
-    const plan::KindInfo& info = plan::info(static_cast<plan::PointKind>(kind));
+  for (const plan::PointKind kind : plan::kPlanKinds) {
+    const plan::KindInfo& info = plan::info(kind);
     const std::size_t at = text.find(std::string("| `") + info.family + "` |");
     ASSERT_NE(at, std::string::npos) << info.family;
     const std::string row = text.substr(at, text.find('\n', at) - at);

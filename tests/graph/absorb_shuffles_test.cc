@@ -63,7 +63,7 @@ TEST(AbsorbShuffles, AsDecided) {
   options.decider = std::make_shared<plan::Decider>(plan::Decisions{{"fronts", plan::kStored}});
   EXPECT_EQ(count(check_pass(graph, absorb_shuffles, options), "transpose"), 1);
   ASSERT_EQ(options.decider->decided().size(), 1u);
-  EXPECT_EQ(options.decider->decided()[0].point.key.substr(0, 14), "front shuffle ");
+  EXPECT_EQ(options.decider->decided()[0].point.name.substr(0, 14), "front shuffle ");
   EXPECT_EQ(count(check_pass(graph, absorb_shuffles), "transpose"), 0);
   EXPECT_EQ(count(check_pass(graph, absorb_shuffles), "gather"), 0);
 }
@@ -134,7 +134,7 @@ TEST(AbsorbShuffles, OnlyTheFirstScatters) {
     options.decider = std::make_shared<plan::Decider>(plan::Decisions{});
     check_pass(undone, absorb_shuffles, options);
     EXPECT_EQ(options.decider->decided().size(), 2u);
-    return options.decider->decided().back().point.key;
+    return options.decider->decided().back().point.name;
   }();
   PassOptions options;
   options.decider = std::make_shared<plan::Decider>(plan::Decisions{{first, plan::kStored}});

@@ -233,7 +233,7 @@ TEST(SelectAlgorithms, WinogradWithDepth) {
   options.rules.winograd_depth = true;
   const Graph made = check_pass(g, select_algorithms, options);
   ASSERT_EQ(count(made, "conv_winograd"), 1);
-  EXPECT_EQ(algorithm_key(made, made.nodes[0]), algorithm_point(g, g.nodes[0], {})->key);
+  EXPECT_EQ(algorithm_key(made, made.nodes[0]), algorithm_point(g, g.nodes[0], {})->name);
 }
 
 TEST(SelectAlgorithms, FewChannelsOfHalvesAreGatheredForTensorCores) {
@@ -256,7 +256,7 @@ TEST(SelectAlgorithms, FewChannelsOfHalvesAreGatheredForTensorCores) {
   EXPECT_EQ(count(check_pass(graph(3, DType::kF32), select_algorithms, options), "columns"), 0);
   const Graph g = graph(3, DType::kF16);
   const plan::Point point = algorithm_point(g, g.nodes[0], options.rules).value();
-  EXPECT_EQ(point.key, "columns n2 h9 w8 ci3 co8 k5x5 s2,1");
+  EXPECT_EQ(point.name, "columns n2 h9 w8 ci3 co8 k5x5 s2,1");
 }
 
 TEST(SelectAlgorithms, LongWeightsOfSmallMapsAreReadFromMemory) {
@@ -266,7 +266,7 @@ TEST(SelectAlgorithms, LongWeightsOfSmallMapsAreReadFromMemory) {
     options.rules.flops_per_byte = flops_per_byte;
     const Graph g = channels_last_conv(32, 32, 3, size, 1, 1);
     const plan::Point point = algorithm_point(g, g.nodes[0], options.rules).value();
-    return point.values[point.preferred];
+    return point.label(point.preferred);
   };
   for (const double free : {0.0, 3.2}) {
     for (const std::int64_t size : {7, 14, 28}) EXPECT_EQ(preferred(size, free), "winograd4");
@@ -287,15 +287,15 @@ PassOptions decided(const plan::Decisions& given) {
 TEST(SelectAlgorithms, TakesWhatWasDecided) {
   const Graph g = channels_last_conv(4, 5, 3, 7, 1, 1);
   const plan::Point point = algorithm_point(g, g.nodes[0], {}).value();
-  EXPECT_EQ(point.key, "conv n1 h7 w7 ci4 co5 k3x3 s1 p1,1,1,1 g1");
-  EXPECT_EQ(point.values[point.preferred], "direct");
-  ASSERT_EQ(point.values.size(), 4u);
-  for (const std::string& algorithm : point.values) {
-    const PassOptions options = decided({{point.key, algorithm}});
+  EXPECT_EQ(point.name, "conv n1 h7 w7 ci4 co5 k3x3 s1 p1,1,1,1 g1");
+  EXPECT_EQ(point.label(point.preferred), "direct");
+  ASSERT_EQ(point.labels.size(), 4u);
+  for (const std::string& algorithm : point.labels) {
+    const PassOptions options = decided({{point.name, algorithm}});
     const Graph made = check_pass(g, select_algorithms, options);
     const Node& node = made.nodes[0];
-    EXPECT_EQ(algorithm_key(made, node), point.key);
-    EXPECT_EQ(options.decider->decisions(), (plan::Decisions{{point.key, algorithm}}));
+    EXPECT_EQ(algorithm_key(made, node), point.name);
+    EXPECT_EQ(options.decider->decisions(), (plan::Decisions{{point.name, algorithm}}));
     if (algorithm == "direct") {
       EXPECT_STREQ(node.op->name, "conv");
     } else {
@@ -331,11 +331,11 @@ TEST(SelectAlgorithms, OtherWindowsTakeWhatWasDecided) {
       "conv", {net.input({1, 5, 9, 4}), net.weights({5, 4, 1, 7})},
       {{"before", Integers{0, 3}}, {"after", Integers{0, 3}}, {"layout", std::string("nhwc")}})});
   const plan::Point point = algorithm_point(g, g.nodes[0], {}).value();
-  EXPECT_EQ(point.key, "conv n1 h5 w9 ci4 co5 k1x7 s1 p0,3,0,3 g1");
-  EXPECT_EQ(point.values[point.preferred], "direct");
-  for (const std::string& algorithm : point.values) {
-    const Graph made = check_pass(g, select_algorithms, decided({{point.key, algorithm}}));
-    EXPECT_EQ(algorithm_key(made, made.nodes[0]), point.key);
+  EXPECT_EQ(point.name, "conv n1 h5 w9 ci4 co5 k1x7 s1 p0,3,0,3 g1");
+  EXPECT_EQ(point.label(point.preferred), "direct");
+  for (const std::string& algorithm : point.labels) {
+    const Graph made = check_pass(g, select_algorithms, decided({{point.name, algorithm}}));
+    EXPECT_EQ(algorithm_key(made, made.nodes[0]), point.name);
   }
 }
 
@@ -350,13 +350,13 @@ TEST(SelectAlgorithms, TransposedConvolutionsTakeWhatWasDecided) {
                                         {"output_padding", Integers{extra, 0}},
                                         {"layout", std::string("nhwc")}})});
     const plan::Point point = algorithm_point(g, g.nodes[0], {}).value();
-    EXPECT_EQ(point.key,
+    EXPECT_EQ(point.name,
               fmt::format("conv_transpose n1 h3 w9 ci4 co5 k4x4 s2,2 p1,1,{},1", 1 - extra));
-    ASSERT_EQ(point.values.size(), 4u);
-    EXPECT_EQ(point.values[point.preferred], "direct");
-    for (const std::string& algorithm : point.values) {
-      const Graph made = check_pass(g, select_algorithms, decided({{point.key, algorithm}}));
-      EXPECT_EQ(algorithm_key(made, made.nodes[0]), point.key);
+    ASSERT_EQ(point.labels.size(), 4u);
+    EXPECT_EQ(point.label(point.preferred), "direct");
+    for (const std::string& algorithm : point.labels) {
+      const Graph made = check_pass(g, select_algorithms, decided({{point.name, algorithm}}));
+      EXPECT_EQ(algorithm_key(made, made.nodes[0]), point.name);
       EXPECT_EQ(count(made, "conv_transpose_winograd"), algorithm == "direct" ? 0 : 1);
     }
   }
@@ -372,20 +372,20 @@ TEST(SelectAlgorithms, FewPositionsOfTransposedConvolutionsAreGathered) {
                                         {"after", Integers{0, 1}},
                                         {"layout", std::string("nhwc")}})});
     const plan::Point point = algorithm_point(g, g.nodes[0], {}).value();
-    EXPECT_EQ(point.key, "columns_transpose n2 h3 w5 ci4 co5 k4x3 s2,2");
-    EXPECT_EQ(point.values[point.preferred], "product");
+    EXPECT_EQ(point.name, "columns_transpose n2 h3 w5 ci4 co5 k4x3 s2,2");
+    EXPECT_EQ(point.label(point.preferred), "product");
     Graph made = check_pass(g, select_algorithms, {});
     ASSERT_EQ(count(made, "conv_transpose"), 1);
     EXPECT_TRUE(made.nodes[0].attrs.has("gathered"));
     EXPECT_FALSE(select_algorithms(made, {}).value());
-    const Graph direct = check_pass(g, select_algorithms, decided({{point.key, "direct"}}));
+    const Graph direct = check_pass(g, select_algorithms, decided({{point.name, "direct"}}));
     EXPECT_FALSE(direct.nodes[0].attrs.has("gathered"));
   }
 }
 
 TEST(SelectAlgorithms, RefusesAlgorithmsThatDoNotExist) {
   Graph g = channels_last_conv(4, 5, 3, 7, 1, 1);
-  const std::string key = algorithm_point(g, g.nodes[0], {}).value().key;
+  const std::string key = algorithm_point(g, g.nodes[0], {}).value().name;
   const Result<bool> done = select_algorithms(g, decided({{key, "winograd5"}}));
   ASSERT_FALSE(done.ok());
   EXPECT_NE(done.error().message.find("winograd6"), std::string::npos) << done.error().message;
@@ -672,7 +672,7 @@ TEST(FoldGates, FactorsOfChannelsGoToTheWeights) {
   // The key has what the preference depends on.
   const PassOptions asked = decided({});
   folded(made({1, 9, 7, 5}, {1, 1, 1, 5}, 3, false), asked);
-  EXPECT_EQ(asked.decider->decided().at(0).point.key.find("front gate 1x9x7x5 3x5 of "), 0u);
+  EXPECT_EQ(asked.decider->decided().at(0).point.name.find("front gate 1x9x7x5 3x5 of "), 0u);
 }
 
 }  // namespace

@@ -255,7 +255,7 @@ TEST(ChannelsLast, KeepsAConvolutionAsItIsWhereThatWasDecided) {
   const std::vector<plan::Decided> points = options.decider->decided();
   ASSERT_EQ(points.size(), 2u);
   options.decider =
-      std::make_shared<plan::Decider>(plan::Decisions{{points[1].point.key, plan::kFirst}});
+      std::make_shared<plan::Decider>(plan::Decisions{{points[1].point.name, plan::kFirst}});
   const Graph mixed = check_pass(g, channels_last, options);
   EXPECT_EQ(layouts(mixed), "nhwc nchw ");
   // Moving transposes does not undo it.
@@ -283,11 +283,11 @@ TEST(ChannelsLast, PoolsAndConcatenationsMayBeDecidedToo) {
   // One of them alone stands between two transposes more; both together no more than that.
   plan::Decisions given;
   for (const std::size_t i : {2u, 3u}) {
-    given[points[i].point.key] = plan::kFirst;
+    given[points[i].point.name] = plan::kFirst;
     options.decider = std::make_shared<plan::Decider>(given);
     const Graph made = check_pass(g, channels_last, options);
     EXPECT_GE(count(made, "transpose"), 4);
-    EXPECT_EQ(options.decider->decisions().at(points[i].point.key), plan::kFirst);
+    EXPECT_EQ(options.decider->decisions().at(points[i].point.name), plan::kFirst);
   }
 }
 

@@ -21,9 +21,9 @@ Convolution three_by_three() {
 TEST(AlgorithmPoint, DenseWindowsHaveAllAlgorithms) {
   const std::optional<Point> point = algorithm_point(three_by_three(), {});
   ASSERT_TRUE(point.has_value());
-  EXPECT_EQ(point->key, "conv n1 h56 w56 ci64 co128 k3x3 s1 p1,1,1,1 g1");
-  EXPECT_EQ(point->values, convolution_algorithms());
-  EXPECT_EQ(point->values[point->preferred], "winograd4");
+  EXPECT_EQ(point->name, "conv n1 h56 w56 ci64 co128 k3x3 s1 p1,1,1,1 g1");
+  EXPECT_EQ(point->labels, convolution_algorithms());
+  EXPECT_EQ(point->label(point->preferred), "winograd4");
 }
 
 TEST(AlgorithmPoint, WhatWinogradCannotDoIsDirect) {
@@ -45,7 +45,7 @@ TEST(AlgorithmPoint, WindowsHaveTheTilesThatRoundLittle) {
   const auto values = [](Shape window) {
     Convolution c = three_by_three();
     c.window = std::move(window);
-    return algorithm_point(c, {})->values;
+    return algorithm_point(c, {})->labels;
   };
   EXPECT_EQ(values({1, 7}), convolution_algorithms());
   EXPECT_EQ(values({5, 5}), (std::vector<std::string>{"direct", "winograd2", "winograd4"}));
@@ -101,10 +101,10 @@ TEST(ColumnsPoint, FewPositionsOfTransposedConvolutionsAreRows) {
   Rules rules;
   const std::optional<Point> point = transposed_columns_point(c, rules);
   ASSERT_TRUE(point.has_value());
-  EXPECT_EQ(point->key, "columns_transpose n1 h4 w4 ci512 co256 k4x4 s2,2");
-  EXPECT_EQ(point->values[point->preferred], kProduct);
+  EXPECT_EQ(point->name, "columns_transpose n1 h4 w4 ci512 co256 k4x4 s2,2");
+  EXPECT_EQ(point->label(point->preferred), kProduct);
   rules.slices_in_place = true;  // a GPU
-  EXPECT_EQ(transposed_columns_point(c, rules)->values[0], kProduct);
+  EXPECT_EQ(transposed_columns_point(c, rules)->labels[0], kProduct);
   EXPECT_NE(transposed_columns_point(c, rules)->preferred, 0u);
   c.in = {1, 8, 8, 512};
   EXPECT_FALSE(transposed_columns_point(c, rules));
@@ -122,7 +122,7 @@ TEST(ColumnsPoint, StridesAndSmallMapsOfMuchWorkAreGathered) {
     c.window = std::move(window);
     c.strides = {stride, stride};
     const std::optional<Point> point = columns_point(c, rules);
-    return point && point->values[point->preferred] == kProduct;
+    return point && point->label(point->preferred) == kProduct;
   };
   EXPECT_TRUE(gathered({16, 14, 14, 512}, {16, 7, 7, 512}, {3, 3}, 2));
   EXPECT_TRUE(gathered({16, 14, 14, 1024}, {16, 7, 7, 2048}, {1, 1}, 2));
@@ -143,9 +143,9 @@ TEST(AlgorithmPoint, FramesCountTogether) {
     rules.winograd_min_size = 28;
     rules.winograd_depth = allowed;
     const Point point = algorithm_point(c, rules).value();
-    EXPECT_EQ(point.key.find("conv n1 d"), 0U);
-    EXPECT_NE(point.key.find(" k3x3x3 s1 p1,1,1,1,1,1 g1"), std::string::npos) << point.key;
-    return point.values[point.preferred];
+    EXPECT_EQ(point.name.find("conv n1 d"), 0U);
+    EXPECT_NE(point.name.find(" k3x3x3 s1 p1,1,1,1,1,1 g1"), std::string::npos) << point.name;
+    return point.label(point.preferred);
   };
   EXPECT_EQ(preferred({1, 16, 56, 56, 64}, true), "winograd4");
   EXPECT_EQ(preferred({1, 16, 56, 56, 64}, false), "direct");
@@ -161,8 +161,8 @@ TEST(AlgorithmPoint, OneByOneIsAProductOrAsItIs) {
   const std::optional<Point> point = algorithm_point(c, {});
   ASSERT_TRUE(point.has_value());
   EXPECT_EQ(point->kind, PointKind::kPointwise);
-  EXPECT_EQ(point->key, "pointwise n1 h56 w56 ci64 co128");
-  EXPECT_EQ(point->values[point->preferred], "product");
+  EXPECT_EQ(point->name, "pointwise n1 h56 w56 ci64 co128");
+  EXPECT_EQ(point->label(point->preferred), "product");
   Rules rules;
   rules.pointwise_as_product = false;
   EXPECT_EQ(algorithm_point(c, rules)->preferred, 1u);

@@ -105,13 +105,14 @@ TEST_P(EachPolicy, SurvivesNothingButFailures) {
 
 INSTANTIATE_TEST_SUITE_P(All, EachPolicy,
                          ::testing::Values("random", "grid", "genetic", "annealing", "evolutionary",
-                                           "lm", "local"),
+                                           "cut", "lm", "local"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(Policies, TheListAboveIsTheTable) { EXPECT_EQ(policy_table().size(), 7u); }
+TEST(Policies, TheListAboveIsTheTable) { EXPECT_EQ(policy_table().size(), 8u); }
 
 TEST(Policies, UnknownNamesAreAnsweredWithTheList) {
-  const auto found = find_policy("evolution");
+  EXPECT_STREQ(find_policy("evolution").value()->name, "evolutionary");
+  const auto found = find_policy("evolutonary");
   ASSERT_FALSE(found.ok());
   EXPECT_NE(found.error().message.find("did you mean 'evolutionary'"), std::string::npos);
   EXPECT_NE(found.error().message.find("annealing"), std::string::npos);

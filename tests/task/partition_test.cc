@@ -67,11 +67,11 @@ TEST(Partition, StoresAValueWhereThatWasDecided) {
   const auto [all, points] = decided_by({});
   EXPECT_EQ(all, "contract+add+tanh");
   ASSERT_EQ(points.size(), 2u);
-  EXPECT_EQ(decided_by({{points[0].point.key, plan::kStored}}).first, "contract | add+tanh");
-  EXPECT_EQ(decided_by({{points[1].point.key, plan::kStored}}).first, "contract+add | tanh");
+  EXPECT_EQ(decided_by({{points[0].point.name, plan::kStored}}).first, "contract | add+tanh");
+  EXPECT_EQ(decided_by({{points[1].point.name, plan::kStored}}).first, "contract+add | tanh");
   EXPECT_EQ(decided_by({{"fusion", plan::kStored}}).first, "contract | add | tanh");
   PartitionOptions wrong;
-  wrong.decider = std::make_shared<plan::Decider>(plan::Decisions{{points[0].point.key, "hot"}});
+  wrong.decider = std::make_shared<plan::Decider>(plan::Decisions{{points[0].point.name, "hot"}});
   const auto refused = partition(g, wrong);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("fused stored"), std::string::npos)
@@ -193,7 +193,7 @@ TEST(Partition, AttentionIsOneKernelWhereTheRulesSaySo) {
   PartitionOptions options{.attention_keys = 16};
   options.decider = std::make_shared<plan::Decider>();
   groups_text(g, options);
-  const std::string key = options.decider->decided().back().point.key;
+  const std::string key = options.decider->decided().back().point.name;
   EXPECT_TRUE(key.starts_with("fuse softmax of ")) << key;
   options.decider = std::make_shared<plan::Decider>(plan::Decisions{{key, plan::kStored}});
   EXPECT_EQ(groups_text(g, options), groups_text(g));

@@ -90,7 +90,7 @@ TEST_P(Wild, WithRandomPlans) {
   runtime::CpuDevice device({.threads = 2});
   for (std::uint64_t seed = 1; seed <= 3; ++seed) {
     plan::Decider decider({}, [rng = Rng(seed)](const plan::Point& p) mutable {
-      return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
+      return static_cast<std::int32_t>(rng.below(std::ssize(p.labels)));
     });
     const auto drawn =
         task::apply_plan(*imported, app::passes_for(options), {}, std::move(decider));
@@ -98,7 +98,7 @@ TEST_P(Wild, WithRandomPlans) {
     const auto compiled = exec::compile_model(drawn->graph, drawn->tasks, target::host());
     ASSERT_TRUE(compiled.ok()) << compiled.error().message;
     std::string how;
-    for (const plan::Decided& d : drawn->decided) how += d.point.key + " = " + d.text() + "\n";
+    for (const plan::Decided& d : drawn->decided) how += d.point.name + " = " + d.text() + "\n";
     expect_outputs(m, exec::run_model(*compiled, device, inputs), how);
   }
 }

@@ -15,7 +15,7 @@
 #include "tessera/app/tune/plan_estimates.h"
 #include "tessera/app/tune/plan_graphs.h"
 #include "tessera/backend/exec/model_runner.h"
-#include "tessera/frontend/graph/passes/algorithms.h"
+#include "tessera/frontend/task/plan_space.h"
 #include "tessera/learn/graphset/npz_file.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/timing.h"
@@ -37,8 +37,11 @@ constexpr std::int64_t kWriteEvery = 10;
 
 constexpr std::int64_t kMostInVain = 20;  // draws, beside two for every plan that is wanted
 
-// The fastest of these are what a search goes on from.
+// The fastest of these are what a search goes on from, by so many changes at most.
 constexpr std::size_t kParents = 8;
+constexpr std::int64_t kMostChanges = 4;
+// Of a plan that is drawn anywhere: how often half of it becomes the rules' again, at most.
+constexpr std::int64_t kMostHalvings = 5;
 
 // Samples of a plan and of the rules' plan in turns, how long each takes at least, and all of them
 // at most where a run is short.
@@ -119,6 +122,9 @@ class ModelPlans {
     TESSERA_TRY(PlanGraph graph,
                 PlanGraph::make(undecided_, passes_for(options_.compile), file_name(model_)));
     graph_.emplace(std::move(graph));
+    TESSERA_TRY(task::PlanSpace space,
+                task::PlanSpace::make(undecided_, passes_for(options_.compile), {}));
+    space_.emplace(std::move(space));
     // What comes before the first decision is the same for all plans.
     graph::PassOptions first = passes_for(options_.compile);
     first.stop_after = graph::kLastUndecided;
@@ -240,7 +246,7 @@ class ModelPlans {
   }
   static Decisions decisions_of(const task::PlannedGraph& planned) {
     Decisions out;
-    for (const plan::Decided& d : planned.decided) out[d.point.key] = d.text();
+    for (const plan::Decided& d : planned.decided) out[d.point.name] = d.text();
     return out;
   }
   Result<Built> build(task::PlannedGraph planned) const {
@@ -256,26 +262,27 @@ class ModelPlans {
 
   // Near a fast plan a few values change; anywhere, any share of all values is drawn.
   Result<task::PlannedGraph> draw(Rng& rng) const {
+    decide::Candidate plan = space_->sample(rng);
     const bool near = rng.chance(options_.searched_share) && !lines_.empty();
-    Decisions given;
-    double share = std::pow(rng.uniform(), 2);
     if (near) {
-      std::vector<const Line*> order;
-      for (const Line& l : lines_) order.push_back(&l);
-      std::stable_sort(order.begin(), order.end(),
-                       [](const Line* a, const Line* b) { return a->seconds < b->seconds; });
-      order.resize(std::min(order.size(), kParents));
-      given = order[static_cast<std::size_t>(rng.below(std::ssize(order)))]->decisions;
-      share = std::min(1.0, (1 + 6 * share) / static_cast<double>(given.size() + 1));
+      plan = space_->candidate(fast_plan(rng));
+      for (std::int64_t n = rng.between(1, kMostChanges); n > 0; --n)
+        plan = space_->mutate(plan, rng).value_or(plan);
+    } else {
+      for (std::int64_t n = rng.below(kMostHalvings + 1); n > 0; --n)
+        plan = space_->cross(plan, space_->preferred(), rng).value_or(plan);
     }
-    const auto pick = [&rng, share, given](const plan::Point& p) mutable -> std::size_t {
-      if (rng.chance(share)) return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
-      const auto kept = given.find(p.key);
-      if (kept == given.end()) return p.preferred;
-      const auto it = std::find(p.values.begin(), p.values.end(), kept->second);
-      return it == p.values.end() ? p.preferred : static_cast<std::size_t>(it - p.values.begin());
-    };
-    return planned(plan::Decider({}, pick));
+    return planned(plan::Decider(space_->decisions(plan)));
+  }
+
+  // One of the fastest so far.
+  const Decisions& fast_plan(Rng& rng) const {
+    std::vector<const Line*> order;
+    for (const Line& l : lines_) order.push_back(&l);
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Line* x, const Line* y) { return x->seconds < y->seconds; });
+    order.resize(std::min(order.size(), kParents));
+    return order[static_cast<std::size_t>(rng.below(std::ssize(order)))]->decisions;
   }
 
   // One of the plans that were measured, each as likely.
@@ -379,6 +386,7 @@ class ModelPlans {
   std::string base_;
   graph::Graph undecided_;
   std::optional<PlanGraph> graph_;
+  std::optional<task::PlanSpace> space_;
   Built rules_;
   std::vector<HostTensor> wanted_;
   std::string unchecked_;  // why the rules' plan was compared with nothing; empty: it was

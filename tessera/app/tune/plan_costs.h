@@ -2,14 +2,12 @@
 // take.
 #pragma once
 
-#include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
-#include "tessera/frontend/graph/passes/passes.h"
-#include "tessera/frontend/plan/point.h"
-#include "tessera/frontend/task/task.h"
+#include "tessera/frontend/task/plan_space.h"
 
 namespace tessera::app {
 
@@ -18,20 +16,13 @@ using PlanTasks = std::map<std::string, int>;
 
 class PlanCosts {
  public:
-  // `imported` as import leaves it.
-  static Result<PlanCosts> make(graph::Graph imported, graph::PassOptions passes,
-                                const task::PartitionOptions& partition);
+  explicit PlanCosts(task::PlanSpace space) : space_(std::move(space)) {}
+
+  const task::PlanSpace& space() const { return space_; }
 
   // The rules decide what is not given. Kept for the next time. kInvalidArgument: a value that the
   // point does not have after what was decided before it.
   Result<const PlanTasks*> tasks_of(const plan::Decisions& decisions);
-
-  // All so far, as kernels.
-  const std::map<plan::Decisions, PlanTasks>& plans() const { return plans_; }
-  bool knows(const plan::Decisions& decisions) const { return plans_.contains(decisions); }
-
-  // Every point that the rules' plan asks, in order.
-  Result<std::vector<plan::Decided>> points() const;
 
   // Of all plans so far, in the order in which they were met first.
   const std::vector<task::Task>& tasks() const { return tasks_; }
@@ -43,9 +34,9 @@ class PlanCosts {
   void set_seconds(std::map<std::string, double> seconds) { seconds_ = std::move(seconds); }
   double seconds_of(const std::string& key) const;  // 0: not measured
   // Of a whole plan; infinite when a task was not measured or the decisions do not fit each other.
-  double seconds(const plan::Decisions& decisions);
-  // The same, which counts as no judging.
   double expected_s(const plan::Decisions& decisions);
+  // Of the kernels of a plan: how many were not measured.
+  double unknown_share(const plan::Decisions& decisions);
 
   // Before the first plan: branches of the model may run side by side.
   void run_side_by_side() { side_by_side_ = true; }
@@ -55,12 +46,9 @@ class PlanCosts {
   // A model with those decisions took so long as a whole: how much of what could be gained side by
   // side is gained.
   void calibrate(const plan::Decisions& decisions, double seconds);
-  std::int64_t judged() const { return judged_; }  // calls of seconds()
 
  private:
-  graph::Graph undecided_;  // rewritten as far as no decision is asked
-  graph::PassOptions passes_;
-  task::PartitionOptions partition_;
+  task::PlanSpace space_;
   std::map<plan::Decisions, PlanTasks> plans_;
   std::map<std::string, std::size_t> index_;  // into tasks_
   std::vector<task::Task> tasks_;
@@ -75,7 +63,11 @@ class PlanCosts {
   double gained_ = 1;  // of the difference between a chain and kernels side by side
   std::map<plan::Decisions, std::vector<Call>> calls_;
   std::map<std::string, double> shares_;
-  std::int64_t judged_ = 0;
 };
+
+// Meets the plans next to the rules' own: one value of one point each, then pairs of layouts that
+// stand near each other, and all layouts at once. After it, costs.tasks() are what has to be
+// measured before plans can be judged, the most promising first. Ends early when `stop` says so.
+Result<void> visit_neighbours(PlanCosts& costs, const std::function<bool()>& stop);
 
 }  // namespace tessera::app

@@ -159,11 +159,11 @@ std::map<std::string, std::vector<const plan::Decided*>> points_by_node(
   std::map<std::string, std::vector<std::string>> of_shape;
   for (const Node& node : last.nodes) {
     if (const auto point = graph::algorithm_point(last, node, rules)) {
-      of_shape[point->key].push_back(graph::name_in_plan(last, node));
+      of_shape[point->name].push_back(graph::name_in_plan(last, node));
     }
   }
   for (const plan::Decided& d : decided) {
-    const std::string& key = d.point.key;
+    const std::string& key = d.point.name;
     switch (d.point.kind) {
       case PointKind::kLayout:
         out[key.substr(std::string_view("layout ").size())].push_back(&d);
@@ -179,7 +179,7 @@ std::map<std::string, std::vector<const plan::Decided*>> points_by_node(
       case PointKind::kFront:
         out[key.substr(key.find(" of ") + 4)].push_back(&d);
         break;
-      case PointKind::kMerge:  // of several nodes at once
+      default:  // of several nodes at once
         break;
     }
   }
@@ -267,7 +267,7 @@ Result<PlanGraph> PlanGraph::make(const Graph& imported, const graph::PassOption
     out.graph_.config_nodes.push_back(first + static_cast<std::int32_t>(n));
     out.ranks_.push_back(std::ssize(plain.shape(plain.nodes[n].outputs[0])));
     for (const plan::Decided* d : points.at(called)) {
-      out.slots_.push_back({d->point.key, d->point.kind, place});
+      out.slots_.push_back({d->point.name, d->point.kind, place});
     }
   }
   if (out.slots_.empty()) {

@@ -44,7 +44,8 @@ struct TuneOptions {
   // Candidates are timed inside the running model, so many of each of its tasks, those of earlier
   // sessions and the default included; 0: alone. One model, on this machine's processor.
   std::int64_t trials_in_place = 0;
-  std::string policy = "evolutionary";
+  std::string policy = "evolutionary";  // of kernels
+  std::string plan_policy = "cut";      // of levels graph and both
   search::PolicyOptions policy_options;
   search::LearnerOptions learner;  // model "none": the policy works without
   // A learner.pretrained that cannot be used is noted and left out, not an error.
@@ -127,7 +128,7 @@ struct GraphReport {
   struct Plan {
     std::string found_by;
     std::size_t changes = 0;
-    double judged_share = 0;           // of the rules' plan, by sums of kernels
+    double judged_share = 0;           // of the rules' plan, by sums of kernels; 0: not known
     double before_s = 0, after_s = 0;  // the fastest plan until then and this one, side by side
     double share = 0;                  // of the rules' plan, timed beside it too
     bool kept = false;                 // became the fastest

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <optional>
@@ -9,8 +10,7 @@
 
 #include "tessera/app/tune/cold_tasks.h"
 #include "tessera/app/tune/final_choice.h"
-#include "tessera/app/tune/plan_evolution.h"
-#include "tessera/app/tune/plan_search.h"
+#include "tessera/app/tune/plan_scorer.h"
 #include "tessera/app/tune/side_by_side.h"
 #include "tessera/app/tune/trial_records.h"
 #include "tessera/app/tune/tune_session.h"
@@ -32,12 +32,15 @@ struct Shares {
 constexpr Shares kGraphShares = {0.08, 0.45, 0.45, 0.45, 0.85, 0.93};
 constexpr Shares kUnjudgedShares = {0.03, 0.2, 0.2, 0.2, 0.85, 0.93};  // nobody asks for sums
 constexpr Shares kBothShares = {0.05, 0.25, 0.55, 0.62, 0.88, 0.94};
+// Plans that a policy proposes first and whose kernels are tuned, the rules' one included.
+constexpr std::size_t kTunedPlans = 3;
+// To judge a plan the model is rewritten: a policy looks at fewer than at schedules.
+constexpr int kPopulation = 12, kGenerations = 2, kDraws = 12;
 constexpr double kJudgeMostSeconds = 20, kJudgeShare = 0.04;
-// Plans of the search by sums that are measured before others are drawn, and whose kernels are
-// tuned.
-constexpr std::size_t kPlans = 4, kTunedPlans = 2, kMeasuredPlans = 2;
 // Without a budget the search over whole models ends after so many plans without a gain.
 constexpr int kPatience = 24, kPatienceInTime = 150;
+// The fastest plans of earlier sessions that are measured again.
+constexpr std::size_t kMeasuredAgain = 2;
 // A plan must gain this much to count: less is noise. Plans are compared by their fast samples,
 // which other programs on the machine disturb least.
 constexpr double kLeastGain = 0.003;
@@ -53,13 +56,6 @@ constexpr std::size_t kFast = 3;
 constexpr std::int64_t kMostEvicted = 64 << 20;
 // Comparisons of the winner with what was, until fast samples and medians agree.
 constexpr int kConfirm = 3;
-
-std::string family_of(const std::vector<plan::Decided>& points, const std::string& key) {
-  for (const plan::Decided& d : points) {
-    if (d.point.key == key) return plan::info(d.point.kind).family;
-  }
-  return {};
-}
 
 void take_less(double* least, double value) { *least = std::min(*least, value); }
 
@@ -91,15 +87,18 @@ class GraphTuning {
   Result<TuneResult> run(const target::Target& machine) {
     const TuneSubject& subject = options_.subjects[0];
     TESSERA_TRY(imported_, import_graph(subject.name, subject.compile));
-    TESSERA_TRY(costs_, PlanCosts::make(imported_, passes_for(subject.compile), {}));
+    // To store between the parts of a kernel gained nothing alone in any search so far.
+    TESSERA_TRY(task::PlanSpace space, task::PlanSpace::make(imported_, passes_for(subject.compile),
+                                                             {}, {decide::PointKind::kFusion}));
+    costs_.emplace(std::move(space));
+    TESSERA_TRY(policy_, search::find_policy(options_.plan_policy));
     if (options_.target.is_gpu()) costs_->run_side_by_side();
     TESSERA_DO(visit_neighbours(*costs_, [this] { return over(shares_.list); }));
     TESSERA_TRY(rules_, costs_->tasks_of({}));
-    TESSERA_TRY(points_, costs_->points());
     if (costs_->tasks().empty()) {
       return make_error(ErrorCode::kUnsupported, "{}: there is no kernel to tune", subject.name);
     }
-    TESSERA_DO(make_judge());
+    TESSERA_DO(make_scorer());
     if (!options_.target.is_gpu()) {
       TESSERA_TRY(const bool warm, known_warm());
       if (!warm) time_cold();
@@ -109,7 +108,7 @@ class GraphTuning {
     TESSERA_TRY(result_.stopped_by, session_->search(until_s(shares_.survey)));
     learn_seconds({});
     result_.subjects.push_back({.name = subject.name});
-    result_.graph.points = std::ssize(points_);
+    result_.graph.points = std::ssize(costs_->space().rules());
     result_.graph.tasks = std::ssize(costs_->tasks());
     if (both_ && timed() && !interrupted()) TESSERA_DO(tune_kernels());
     // Where the budget ended before the rules' own kernels had times, their plan is what is left.
@@ -118,7 +117,7 @@ class GraphTuning {
     } else {
       result_.state = interrupted() ? TuneState::kInterrupted : TuneState::kNoMeasurement;
     }
-    result_.graph.judged = costs_->judged();
+    if (scorer_) result_.graph.judged = scorer_->scored();
     end_session();
     result_.times.total = session_->elapsed_s();
     return std::move(result_);
@@ -192,17 +191,34 @@ class GraphTuning {
   }
   bool unjudged() const { return unjudged(options_); }
 
-  Result<void> make_judge() {
+  Result<void> make_scorer() {
     if (unjudged()) return {};
     if (options_.judges.empty()) {
-      judge_ = std::make_unique<SumJudge>(*costs_);
+      scorer_ = std::make_unique<SumScorer>(*costs_);
       return {};
     }
     TESSERA_TRY(estimates_, PlanEstimates::make(options_.learner.pretrained, options_.target,
                                                 options_.measure.threads));
-    TESSERA_TRY(judge_, NetworkJudge::make(imported_, passes_for(options_.subjects[0].compile),
-                                           points_, options_.judges, *costs_, estimates_));
+    TESSERA_TRY(scorer_, NetworkScorer::make(imported_, passes_for(options_.subjects[0].compile),
+                                             options_.judges, *costs_, estimates_));
     return {};
+  }
+
+  // What proposes plans; language models write about kernels.
+  std::unique_ptr<search::Policy> start_policy() {
+    search::PolicyOptions o = options_.policy_options;
+    o.seed = options_.seed;
+    o.language = nullptr;
+    if (o.population == 0) o.population = kPopulation;
+    if (o.generations == 0) o.generations = kGenerations;
+    o.draws = kDraws;
+    const double most =
+        budget_s() > 0 ? std::min(kJudgeMostSeconds, kJudgeShare * budget_s()) : kJudgeMostSeconds;
+    o.late = [this, until = elapsed_s() + most] { return interrupted() || elapsed_s() > until; };
+    // Plans about whose kernels little is known are worth a look.
+    if (o.acquisition == "mean") o.acquisition = "ucb";
+    search::Scorer& scorer = scorer_ && policy_->uses_model ? *scorer_ : search::no_scorer();
+    return policy_->make(costs_->space(), scorer, o);
   }
 
   // Kernels of all plans, or those given; what the rules do not take is measured beside the others.
@@ -259,9 +275,10 @@ class GraphTuning {
   Result<void> tune_kernels() {
     std::set<std::string> known, tuned;
     for (const auto& [key, count] : *rules_) tuned.insert(key);
-    const std::vector<JudgedPlan> plans = promising();
-    for (std::size_t i = 0; i < std::min(kTunedPlans, plans.size()); ++i) {
-      const Result<const PlanTasks*> tasks = costs_->tasks_of(plans[i].decisions);
+    std::vector<decide::Candidate> plans = start_policy()->propose(kTunedPlans);
+    plans.push_back(earlier());
+    for (const decide::Candidate& plan : plans) {
+      const Result<const PlanTasks*> tasks = costs_->tasks_of(costs_->space().decisions(plan));
       if (!tasks) continue;
       for (const auto& [key, count] : **tasks) tuned.insert(key);
     }
@@ -280,40 +297,8 @@ class GraphTuning {
     return {};
   }
 
-  // What an earlier plan decides otherwise than the rules, as far as it still can be.
-  Decisions earlier() const {
-    Decisions out;
-    for (const plan::Decided& d : points_) {
-      const auto it = options_.start.find(d.point.key);
-      if (it == options_.start.end() || it->second == d.text()) continue;
-      const std::vector<std::string>& values = d.point.values;
-      if (std::find(values.begin(), values.end(), it->second) != values.end())
-        out[d.point.key] = it->second;
-    }
-    return out;
-  }
-
-  // The earlier plan, then the best by sums of kernels.
-  std::vector<JudgedPlan> promising() {
-    std::vector<JudgedPlan> plans = unjudged() ? std::vector<JudgedPlan>() : judged();
-    const Decisions start = earlier();
-    if (!start.empty())
-      plans.insert(plans.begin(), {start, costs_->seconds(start), "earlier plan"});
-    return plans;
-  }
-
-  // The best plans by sums of kernels.
-  std::vector<JudgedPlan> judged() {
-    const double begin = elapsed_s();
-    const double most =
-        budget_s() > 0 ? std::min(kJudgeMostSeconds, kJudgeShare * budget_s()) : kJudgeMostSeconds;
-    std::vector<JudgedPlan> plans =
-        search_plans(*costs_, {.seed = options_.seed, .keep = kPlans, .stop = [&] {
-                                 return interrupted() || elapsed_s() - begin > most;
-                               }});
-    if (plans.size() > kPlans) plans.resize(kPlans);
-    return plans;
-  }
+  // An earlier plan, as far as it still can be; the rules' where there is none.
+  decide::Candidate earlier() const { return costs_->space().candidate(options_.start); }
 
   // The last part: whole models.
   Result<void> choose(const target::Target& machine) {
@@ -340,25 +325,7 @@ class GraphTuning {
                   whole.time_side_by_side({before.get()}));
       costs_->calibrate({}, once[0].p10_s());
     }
-    std::vector<JudgedPlan> plans = promising();
-    PlanEvolution evolution(points_, judge_.get(), options_.seed);
-    TESSERA_DO(resume(&evolution, &plans));
-    for (std::size_t i = 0; i < std::min(kMeasuredPlans, plans.size()); ++i) {
-      const JudgedPlan& p = plans[i];
-      // The first plan is measured whatever the budget says: it was paid for.
-      if (interrupted() || (result_.graph.measured > 0 && searched())) break;
-      TESSERA_TRY(const double share, measure(whole, p.decisions, p.found_by));
-      evolution.observe(p.decisions, share);
-    }
-    const int patience = budget_s() > 0 ? kPatienceInTime : kPatience;
-    for (int vain = 0; vain < patience && !searched();) {
-      TESSERA_TRY(const std::optional<Decisions> plan, evolution.next());
-      if (!plan) break;
-      const double last = best_share_;
-      TESSERA_TRY(const double share, measure(whole, *plan, "evolution"));
-      evolution.observe(*plan, share);
-      vain = best_share_ < last ? 0 : vain + 1;
-    }
+    TESSERA_DO(search_plans(whole));
     TESSERA_DO(narrow(whole));
     TESSERA_DO(take_apart(whole));
     TESSERA_DO(confirm(whole));
@@ -367,6 +334,37 @@ class GraphTuning {
     result_.plan.target = target::to_text(machine);
     describe(best_selection_);
     result_.times.whole_model = elapsed_s() - begin;
+    return {};
+  }
+
+  // One trial after the other: a plan that the policy proposes, and its time as a share of the
+  // rules' plan's.
+  Result<void> search_plans(WholeModels& whole) {
+    const std::unique_ptr<search::Policy> policy = start_policy();
+    const auto try_plan = [&](const decide::Candidate& plan, const char* by) -> Result<void> {
+      TESSERA_TRY(const double share, measure(whole, plan, by));
+      // Not finite: it cannot be built, or computes something else.
+      const search::Observation seen{plan, std::isfinite(share) ? share : 0, false};
+      policy->observe({&seen, 1});
+      if (scorer_) scorer_->observe(plan, share);
+      return {};
+    };
+    const decide::Candidate rules = costs_->space().preferred(), start = earlier();
+    const search::Observation known{rules, 1, false};
+    policy->observe({&known, 1});
+    if (start != rules && !interrupted()) TESSERA_DO(try_plan(start, "earlier plan"));
+    TESSERA_DO(resume(
+        *policy, [&](const decide::Candidate& plan) { return try_plan(plan, "earlier plan"); }));
+    const int patience = budget_s() > 0 ? kPatienceInTime : kPatience;
+    for (int vain = 0; vain < patience;) {
+      // The first plan is measured whatever the budget says: it was paid for.
+      if (interrupted() || (result_.graph.measured > 0 && searched())) break;
+      const std::vector<decide::Candidate> next = policy->propose(1);
+      if (next.empty()) break;
+      const double last = best_share_;
+      TESSERA_DO(try_plan(next[0], policy_->name));
+      vain = best_share_ < last ? 0 : vain + 1;
+    }
     return {};
   }
 
@@ -420,22 +418,21 @@ class GraphTuning {
   // The best with the decisions of one kind alone, which says what each kind is worth.
   Result<void> take_apart(WholeModels& whole) {
     std::map<std::string, Decisions> by_family;
-    for (const auto& [key, value] : best_selection_.given)
-      by_family[family_of(points_, key)][key] = value;
+    for (const auto& [key, value] : best_selection_.given) by_family[family_of(key)][key] = value;
     if (by_family.size() < 2) return {};
     for (const auto& [family, decisions] : by_family) {
       if (over(shares_.apart)) break;
-      TESSERA_TRY(const double share, measure(whole, decisions, family + " alone"));
-      (void)share;
+      TESSERA_DO(measure(whole, costs_->space().candidate(decisions), family + " alone"));
     }
     return {};
   }
 
   // Its time as a share of the rules' plan's; not finite where it cannot be built or computes
   // something else. What is faster than the best is the best from then on.
-  Result<double> measure(WholeModels& whole, const Decisions& decisions,
+  Result<double> measure(WholeModels& whole, const decide::Candidate& plan,
                          const std::string& found_by) {
     constexpr double kNone = std::numeric_limits<double>::infinity();
+    const Decisions decisions = costs_->space().decisions(plan);
     const Result<const PlanTasks*> kernels = costs_->tasks_of(decisions);
     if (!kernels) return kNone;
     // Decisions that lead to the same kernels take the same time.
@@ -476,9 +473,9 @@ class GraphTuning {
     ++result_.graph.measured;
     const bool kept = seconds[0] < (1 - kLeastGain) * seconds[1];
     const double share = same->second = seconds[0] / seconds.back();
-    result_.graph.plans.push_back({found_by, decisions.size(),
-                                   costs_->seconds(decisions) / costs_->seconds({}), seconds[1],
-                                   seconds[0], share, kept});
+    const double judged = costs_->expected_s(decisions) / costs_->expected_s({});
+    result_.graph.plans.push_back({found_by, decisions.size(), std::isfinite(judged) ? judged : 0,
+                                   seconds[1], seconds[0], share, kept});
     keep_plan({decisions, found_by, std::move(taken), seconds[0], seconds.back(), ""});
     session_->report_progress(TuneProgress::Phase::kWholeModel, 0, true);
     if (share < 1) keep_fast({share, selection, built});
@@ -495,20 +492,24 @@ class GraphTuning {
   }
 
   // What earlier sessions measured is not measured again, but for the fastest, which come first.
-  Result<void> resume(PlanEvolution* evolution, std::vector<JudgedPlan>* plans) {
+  Result<void> resume(search::Policy& policy,
+                      const std::function<Result<void>(const decide::Candidate&)>& again) {
     TESSERA_TRY(std::vector<PlanTrial> earlier, session_->records().earlier_plans(imported_));
     std::stable_sort(earlier.begin(), earlier.end(),
                      [](const PlanTrial& a, const PlanTrial& b) { return a.share() < b.share(); });
-    std::set<PlanTasks> again;
+    std::set<PlanTasks> timed;
     for (const PlanTrial& trial : earlier) {
       const Result<const PlanTasks*> kernels = costs_->tasks_of(trial.decisions);
-      if (!kernels || again.contains(**kernels)) continue;
-      if (again.size() < kMeasuredPlans && trial.share() < 1) {
-        plans->insert(plans->begin() + std::ssize(again),
-                      {trial.decisions, costs_->seconds(trial.decisions), "earlier plan"});
-        again.insert(**kernels);
+      if (!kernels || timed.contains(**kernels)) continue;
+      const decide::Candidate plan = costs_->space().candidate(trial.decisions);
+      if (timed.size() < kMeasuredAgain && trial.share() < 1 && !interrupted()) {
+        timed.insert(**kernels);
+        TESSERA_DO(again(plan));
       } else if (shares_by_kernels_.try_emplace(**kernels, trial.share()).second) {
-        evolution->observe(trial.decisions, trial.share());
+        const bool built = std::isfinite(trial.share());
+        const search::Observation seen{plan, built ? trial.share() : 0, false};
+        policy.observe({&seen, 1});
+        if (scorer_) scorer_->observe(plan, trial.share());
       }
     }
     return {};
@@ -595,9 +596,16 @@ class GraphTuning {
     return {};
   }
 
+  std::string family_of(const std::string& key) const {
+    for (const decide::Point& p : costs_->space().points()) {
+      if (p.name == key) return plan::info(p.kind).family;
+    }
+    return {};
+  }
+
   void describe(const Selection& best) {
     for (const auto& [key, value] : best.given) {
-      result_.graph.changes.push_back({family_of(points_, key), key, value});
+      result_.graph.changes.push_back({family_of(key), key, value});
     }
     const Result<const PlanTasks*> plan = costs_->tasks_of(best.given);
     if (!plan) return;
@@ -631,9 +639,9 @@ class GraphTuning {
   graph::Graph imported_;
   std::optional<PlanCosts> costs_;
   PlanEstimates estimates_;
-  std::unique_ptr<PlanJudge> judge_;
+  std::unique_ptr<PlanScorer> scorer_;  // none: plans are measured as they are proposed
+  const search::PolicyEntry* policy_ = nullptr;
   const PlanTasks* rules_ = nullptr;
-  std::vector<plan::Decided> points_;
   std::unique_ptr<TuneSession> session_;
   std::vector<std::vector<Finalist>> finalists_;
   Selection rules_selection_, best_selection_;

@@ -179,7 +179,7 @@ class ProblemBuilder {
     }
     if (!problem_.left_out.empty()) add_preferred();
     for (const Untuned& model : untuned_) {
-      for (const plan::Decided& d : model.decided) prefer(d.point.key, d.text());
+      for (const plan::Decided& d : model.decided) prefer(d.point.name, d.text());
     }
     return {};
   }
@@ -190,13 +190,13 @@ class ProblemBuilder {
     std::set<std::string> keys;
     for (const Untuned& model : untuned_) {
       for (const plan::Decided& d : model.decided) {
-        const auto uses = model.uses.find(d.point.key);
+        const auto uses = model.uses.find(d.point.name);
         if (d.point.kind != plan::PointKind::kAlgorithm || uses == model.uses.end()) continue;
-        keys.insert(d.point.key);
+        keys.insert(d.point.name);
         const std::vector<std::string>& left_out = problem_.left_out;
         if (std::find(left_out.begin(), left_out.end(), d.text()) == left_out.end()) continue;
         label(uses->second, d.text());
-        add_option(d.point.key, d.text(), uses->second);
+        add_option(d.point.name, d.text(), uses->second);
       }
     }
     std::vector<TuneChoice> choices = std::exchange(problem_.choices, {});
@@ -349,7 +349,7 @@ Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules) {
   if (!dag) return spec;  // other windows, strides, groups or layouts: there is no choice
   const plan::Convolution conv = described(spec, *dag);
   const auto columns = plan::transposed_columns_point(conv, rules);
-  spec.words["algo"] = columns ? columns->values[columns->preferred] == plan::kProduct
+  spec.words["algo"] = columns ? columns->label(columns->preferred) == plan::kProduct
                                      ? te::kColumnsAlgorithm
                                      : plan::kDirect
                                : plan::preferred_algorithm(conv, rules);

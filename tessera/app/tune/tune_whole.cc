@@ -403,7 +403,7 @@ Result<plan::Plan> WholeModels::plan(const Selection& selection) const {
   for (std::size_t i = 0; i < problem.subjects.size(); ++i) {
     if (problem.subjects[i].is_op) continue;
     TESSERA_TRY(const task::PlannedGraph model, planned(i, &selection));
-    for (const plan::Decided& d : model.decided) plan.decisions[d.point.key] = d.text();
+    for (const plan::Decided& d : model.decided) plan.decisions[d.point.name] = d.text();
     for (const task::Task& task : model.tasks.tasks) TESSERA_DO(add(task));
   }
   const auto add_op_uses = [&](const std::vector<TaskUse>& uses) -> Result<void> {

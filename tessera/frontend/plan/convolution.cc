@@ -206,16 +206,12 @@ const std::string& preferred_algorithm(const Convolution& c, const Rules& rules)
 
 std::optional<Point> algorithm_point(const Convolution& c, const Rules& rules) {
   if (takes_winograd(c)) {
-    Point point =
+    const Point point =
         make_point(PointKind::kAlgorithm, algorithm_key(c), preferred_algorithm(c, rules));
-    const std::string preferred = point.values[point.preferred];
-    std::erase_if(point.values, [&](const std::string& name) {
+    return with_values(point, [&](const std::string& name) {
       const int tile = te::winograd_tile(name);
-      return tile > 0 && !has_tiles(c, tile);
+      return tile == 0 || has_tiles(c, tile);
     });
-    const auto it = std::find(point.values.begin(), point.values.end(), preferred);
-    point.preferred = static_cast<std::size_t>(it - point.values.begin());
-    return point;
   }
   if (!c.transposed && is_product(c)) {
     return make_point(PointKind::kPointwise, "pointwise " + maps_key(c),

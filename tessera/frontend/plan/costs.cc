@@ -57,7 +57,7 @@ std::size_t CostGraph::add(Node node) {
 }
 
 std::size_t CostGraph::add(const Point& point, std::vector<std::int64_t> costs) {
-  return add(Node{point.key, point.values, std::move(costs)});
+  return add(Node{point.name, point.labels, std::move(costs)});
 }
 
 void CostGraph::add(Edge edge) {

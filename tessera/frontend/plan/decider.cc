@@ -8,10 +8,10 @@
 namespace tessera::plan {
 namespace {
 
-std::optional<std::size_t> find(const std::vector<std::string>& values, const std::string& value) {
+std::optional<std::int32_t> find(const std::vector<std::string>& values, const std::string& value) {
   const auto it = std::find(values.begin(), values.end(), value);
   if (it == values.end()) return std::nullopt;
-  return static_cast<std::size_t>(it - values.begin());
+  return static_cast<std::int32_t>(it - values.begin());
 }
 
 Error unknown(const std::string& key, const std::string& value,
@@ -22,23 +22,24 @@ Error unknown(const std::string& key, const std::string& value,
 
 }  // namespace
 
-Result<std::size_t> Decider::answer(const Point& point) const {
-  if (const auto own = given_.find(point.key); own != given_.end()) {
-    if (const auto i = find(point.values, own->second)) return *i;
-    return unknown(point.key, own->second, point.values);
+Result<std::int32_t> Decider::answer(const Point& point) const {
+  if (const auto own = given_.find(point.name); own != given_.end()) {
+    if (const auto i = find(point.labels, own->second)) return *i;
+    return unknown(point.name, own->second, point.labels);
   }
   const KindInfo& kind = info(point.kind);
   if (const auto all = given_.find(kind.family); all != given_.end()) {
-    if (const auto i = find(point.values, all->second)) return *i;
+    if (const auto i = find(point.labels, all->second)) return *i;
     if (!find(kind.values, all->second)) return unknown(kind.family, all->second, kind.values);
   }
-  return otherwise_ ? otherwise_(point) : point.preferred;
+  if (otherwise_) return otherwise_(point);
+  return point.preferred;
 }
 
-Result<std::size_t> Decider::decide(const Point& point) {
-  const auto [it, added] = index_.try_emplace(point.key, decided_.size());
+Result<std::int32_t> Decider::decide(const Point& point) {
+  const auto [it, added] = index_.try_emplace(point.name, decided_.size());
   if (added) {
-    const Result<std::size_t> value = answer(point);
+    const Result<std::int32_t> value = answer(point);
     if (!value) {
       index_.erase(it);
       return value.error();
@@ -52,7 +53,7 @@ Result<std::size_t> Decider::decide(const Point& point) {
 
 Decisions Decider::decisions() const {
   Decisions out;
-  for (const Decided& d : decided_) out[d.point.key] = d.text();
+  for (const Decided& d : decided_) out[d.point.name] = d.text();
   return out;
 }
 

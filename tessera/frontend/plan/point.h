@@ -1,30 +1,30 @@
 // One decision about a model, and how a set of them is written down.
 #pragma once
 
-#include <cstdint>
+#include <array>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "tessera/scheduling/decide/point.h"
+
 namespace tessera::plan {
 
-enum class PointKind : std::uint8_t {
-  kLayout,     // of a convolution, a pool or a concatenation: channels last or first
-  kSplit,      // a convolution of a concatenation, or the sum of those of its parts
-  kAlgorithm,  // of a dense or transposed convolution
-  kPointwise,  // a 1x1 convolution as a product of matrices, or as it is
-  kMerge,      // contractions of one input in one kernel
-  kFusion,     // a value inside the kernel that computes it, or stored between two
-  kFront,      // what only a contraction or a window reads: stored, or computed in its kernel
-};
-inline constexpr std::size_t kPointKinds = 7;
+using decide::Point;
+using decide::PointKind;
+
+// Those that a plan decides.
+inline constexpr std::array kPlanKinds = {
+    PointKind::kLayout, PointKind::kSplit,  PointKind::kAlgorithm, PointKind::kPointwise,
+    PointKind::kMerge,  PointKind::kFusion, PointKind::kFront};
 
 // What all points of a kind have in common.
 struct KindInfo {
   const char* family;               // as a key: decides every point of the kind that has no own key
   std::vector<std::string> values;  // any point of the kind has some of these
 };
-const KindInfo& info(PointKind kind);
+const KindInfo& info(PointKind kind);  // one of those
 
 inline constexpr const char* kLast = "last";
 inline constexpr const char* kFirst = "first";
@@ -41,15 +41,11 @@ inline constexpr const char* kStored = "stored";
 using Decisions = std::map<std::string, std::string>;
 std::string to_text(const Decisions& decisions);
 
-struct Point {
-  PointKind kind = PointKind::kAlgorithm;
-  // The same for every import of a model, on every machine. Nodes of equal key share a decision.
-  std::string key;
-  std::vector<std::string> values;  // legal after what was decided before; at least one
-  std::size_t preferred = 0;        // what the rules take
-};
-
-// A point with all values of its kind.
+// A point with all values of its kind, as words. Its name is a key of Decisions: the same for every
+// import of a model, on every machine. Nodes of equal key share a decision.
 Point make_point(PointKind kind, std::string key, const std::string& preferred);
+
+// The same with some of its values: those for which `keep` is true, the preferred one among them.
+Point with_values(const Point& point, const std::function<bool(const std::string&)>& keep);
 
 }  // namespace tessera::plan

@@ -159,8 +159,8 @@ class Partitioner {
     const std::string key =
         fmt::format("fuse {} of {}", node.op->name, graph::name_in_plan(graph_, node));
     const plan::Point point = plan::make_point(plan::PointKind::kFusion, key, plan::kFused);
-    TESSERA_TRY(const std::size_t value, options_.decider->decide(point));
-    return point.values[value] == plan::kFused;
+    TESSERA_TRY(const std::int32_t value, options_.decider->decide(point));
+    return point.label(value) == plan::kFused;
   }
 
   Result<void> grow_epilogue(std::int32_t anchor) {
@@ -272,8 +272,8 @@ class Partitioner {
         plan::PointKind::kFront,
         fmt::format("front {} of {}", node.op->name, graph::name_in_plan(graph_, node)),
         moved ? plan::kFused : plan::kStored);
-    TESSERA_TRY(const std::size_t value, options_.decider->decide(point));
-    return point.values[value] == plan::kFused;
+    TESSERA_TRY(const std::int32_t value, options_.decider->decide(point));
+    return point.label(value) == plan::kFused;
   }
 
   // Whether it was decided that the kernel of this 1x1 convolution computes what it reads.
@@ -281,8 +281,8 @@ class Partitioner {
     if (!options_.decider) return false;
     const auto point = graph::algorithm_point(graph_, graph_.nodes[at(n)], {});
     if (!point || point->kind != plan::PointKind::kPointwise) return false;
-    TESSERA_TRY(const std::size_t value, options_.decider->decide(*point));
-    return point->values[value] == plan::kChained;
+    TESSERA_TRY(const std::int32_t value, options_.decider->decide(*point));
+    return point->label(value) == plan::kChained;
   }
 
   // A depthwise convolution with channels last, and pointwise nodes behind it.

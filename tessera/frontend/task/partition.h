@@ -34,6 +34,11 @@ struct PartitionOptions {
   // of what could be prepared in the kernel of a contraction ("front add of NODE": null, it is
   // stored, but for moves_inside).
   std::shared_ptr<plan::Decider> decider;
+
+  void follow(const plan::Rules& rules) {
+    attention_keys = rules.attention_keys;
+    moves_inside = rules.moves_inside;
+  }
 };
 
 // Groups in an order in which they can run. A group has at most one contraction, window or

@@ -118,8 +118,7 @@ Result<PlannedGraph> apply_plan(graph::Graph imported, graph::PassOptions passes
                                 PartitionOptions partition, plan::Decider decider) {
   const auto shared = std::make_shared<plan::Decider>(std::move(decider));
   passes.decider = partition.decider = shared;
-  partition.attention_keys = passes.rules.attention_keys;
-  partition.moves_inside = passes.rules.moves_inside;
+  partition.follow(passes.rules);
   PlannedGraph out;
   out.graph = std::move(imported);
   TESSERA_DO(graph::optimize(out.graph, passes));

@@ -37,6 +37,8 @@ std::unique_ptr<Policy> make_annealing(const decide::Space& space, Scorer& score
                                        const PolicyOptions& options);
 std::unique_ptr<Policy> make_evolutionary(const decide::Space& space, Scorer& scorer,
                                           const PolicyOptions& options);
+std::unique_ptr<Policy> make_cut(const decide::Space& space, Scorer& scorer,
+                                 const PolicyOptions& options);
 std::unique_ptr<Policy> make_language(const decide::Space& space, Scorer& scorer,
                                       const PolicyOptions& options);
 

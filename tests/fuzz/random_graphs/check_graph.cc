@@ -121,7 +121,7 @@ class Checker {
 
   std::string check_plan() {
     plan::Decider decider({}, [rng = Rng(options_.plan)](const plan::Point& p) mutable {
-      return static_cast<std::size_t>(rng.below(std::ssize(p.values)));
+      return static_cast<std::int32_t>(rng.below(std::ssize(p.labels)));
     });
     const auto drawn = task::apply_plan(imported_, app::passes_for(load_), {}, std::move(decider));
     if (!drawn.ok()) return "plan: " + drawn.error().message;
@@ -135,7 +135,7 @@ class Checker {
     }
     if (bad.empty()) return "";
     for (const plan::Decided& d : drawn->decided)
-      bad += fmt::format("\n  {} = {}", d.point.key, d.text());
+      bad += fmt::format("\n  {} = {}", d.point.name, d.text());
     return bad;
   }
 

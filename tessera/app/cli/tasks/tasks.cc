@@ -69,17 +69,17 @@ int list_decisions(const TasksArgs& args, const std::vector<plan::Decided>& deci
   for (const plan::Decided& d : decided) {
     if (args.json) {
       list.push_back({{"family", plan::info(d.point.kind).family},
-                      {"key", d.point.key},
+                      {"key", d.point.name},
                       {"value", d.text()},
-                      {"values", d.point.values},
+                      {"values", d.point.labels},
                       {"count", d.count}});
       continue;
     }
     std::vector<std::string> others;
-    for (const std::string& value : d.point.values) {
+    for (const std::string& value : d.point.labels) {
       if (value != d.text()) others.push_back(value);
     }
-    fmt::print("{} = {} (or {})\n", d.point.key, d.text(), fmt::join(others, ", "));
+    fmt::print("{} = {} (or {})\n", d.point.name, d.text(), fmt::join(others, ", "));
   }
   if (args.json) print_json({{"model", args.model.model}, {"decisions", list}});
   return kOk;

@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/app/cli/common/progress.h"
+#include "tessera/search/policy.h"
 #include "tessera/support/counted.h"
 
 namespace tessera::cli {
@@ -90,10 +91,12 @@ void print_graph(const app::GraphReport& g) {
   fmt::print("{}; {} measured, {} judged, {} measured as a whole\n", counted(g.points, "decision"),
              counted(g.tasks, "kernel"), counted(g.judged, "plan"), g.measured);
   for (const app::GraphReport::Plan& p : g.plans) {
-    const bool by_search = p.found_by == "evolution";
-    if (by_search && !p.kept) continue;
-    fmt::print("  {:<22} {:>4} changes  judged {:.3f}x  measured {:.3f}x\n", p.found_by, p.changes,
-               1 / p.judged_share, 1 / p.share);
+    const bool proposed = search::find_policy(p.found_by).ok();
+    if (proposed && !p.kept) continue;
+    const std::string judged =
+        p.judged_share > 0 ? fmt::format("judged {:.3f}x  ", 1 / p.judged_share) : "";
+    fmt::print("  {:<22} {:>4} changes  {}measured {:.3f}x\n", p.found_by, p.changes, judged,
+               1 / p.share);
   }
   for (const app::GraphReport::Change& c : g.changes) fmt::print("  {} = {}\n", c.key, c.value);
 }
@@ -103,7 +106,7 @@ nlohmann::ordered_json graph_json(const app::GraphReport& g) {
   for (const app::GraphReport::Plan& p : g.plans) {
     plans.push_back({{"found_by", p.found_by},
                      {"changes", p.changes},
-                     {"judged_gain", 1 / p.judged_share},
+                     {"judged_gain", p.judged_share > 0 ? 1 / p.judged_share : 0},
                      {"before_us", p.before_s * 1e6},
                      {"after_us", p.after_s * 1e6},
                      {"gain", 1 / p.share},

@@ -36,7 +36,7 @@ struct TuneArgs {
   ModelArgs model;  // flags of all models
   std::vector<std::string> models, ops, sources, tasks, judges, peers = {"ort"};
   double budget_s = 0;
-  bool budget_given = false;
+  bool budget_given = false, policy_given = false;
   std::string policy = "evolutionary", cost_model = "xgb", objective = "rank";
   std::string pretrained = app::kShipped, target = "host", language = app::kShipped;
   std::string level = "kernel";
@@ -96,11 +96,14 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   o.policy = variant.policy->name;
   o.policy_options = variant.policy_options;
   o.learner = variant.learner;
-  if (o.policy == "lm" && !o.policy_options.language) {
+  if (args.policy_given) o.plan_policy = o.policy;
+  // Language models write about kernels.
+  const bool written = o.policy == "lm" && o.level != app::TuneLevel::kGraph;
+  if (written && !o.policy_options.language) {
     TESSERA_TRY(const std::string path, app::language_path(args.language, o.target));
     TESSERA_TRY(o.policy_options.language, app::open_language(path, app::kGuidance, 0));
   }
-  if (o.policy == "lm") {
+  if (written) {
     o.policy_options.language = std::make_shared<lm::AdaptedReader>(
         std::move(o.policy_options.language), std::make_shared<lm::Adapter>());
   }
@@ -398,13 +401,16 @@ const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
   return budget;
 }
 
-void add_search_flags(Flags& sub, TuneArgs& args) {
-  sub.add_option("--policy", args.policy,
-                 fmt::format("Search policy: {}; with options after it: "
-                             "+diversity=NUMBER +acquisition=mean|ei|ucb "
-                             "+features=statement|loop|curve|decisions +model=none "
-                             "+pretrained=none|shipped|FILE",
-                             fmt::join(policy_names(), ", ")));
+// The option --policy.
+const Option* add_search_flags(Flags& sub, TuneArgs& args) {
+  const Option* policy = sub.add_option(
+      "--policy", args.policy,
+      fmt::format("Search policy, of plans too (default there: cut): {}; with options "
+                  "after it: "
+                  "+diversity=NUMBER +acquisition=mean|ei|ucb "
+                  "+features=statement|loop|curve|decisions +model=none "
+                  "+pretrained=none|shipped|FILE",
+                  fmt::join(policy_names(), ", ")));
   sub.add_option("--language", args.language,
                  "Weights that policy lm writes by (see lm pretrain), or shipped: those that come "
                  "with Tessera for this machine (default)");
@@ -431,6 +437,7 @@ void add_search_flags(Flags& sub, TuneArgs& args) {
   sub.add_option("--peers", args.peers,
                  "Peers to compare the tuned models with where installed, all, or none")
       ->delimiter(',');
+  return policy;
 }
 
 void add_simulation_flags(Flags& sub, TuneArgs& args) {
@@ -469,13 +476,14 @@ void add_tune(Flags& app, std::function<int()>* run) {
   sub->add_option("--db", args->database, "File with the records of all tunings; empty: keep none");
   sub->add_option("--plan", args->plan, "Plan to write (default: NAME.plan)");
   sub->add_option("-o,--output", args->artifact, "Also write the tuned model as an artifact");
-  add_search_flags(*sub, *args);
+  const Option* policy = add_search_flags(*sub, *args);
   add_simulation_flags(*sub, *args);
   sub->add_flag("--json", args->json, "Print JSON");
   sub->add_flag("--json-progress", args->json_progress,
                 "Report progress on stderr as JSON, one object per line");
-  sub->callback([args, run, budget] {
+  sub->callback([args, run, budget, policy] {
     args->budget_given = budget->count() > 0;
+    args->policy_given = policy->count() > 0;
     *run = [args] { return args->simulate.empty() ? tune(*args) : simulate(*args); };
   });
 }

@@ -28,8 +28,8 @@ Result<LayoutChoice> decide_others(const Graph& graph, const Orders& orders,
     const std::string key = "layout " + name_in_plan(graph, graph.nodes[n]);
     const plan::Point point = plan::make_point(plan::PointKind::kLayout, key,
                                                choice.second[n] ? plan::kLast : plan::kFirst);
-    TESSERA_TRY(const std::size_t value, options.decider->decide(point));
-    pins[n] = point.values[value] == plan::kLast ? LayoutPin::kSecond : LayoutPin::kFirst;
+    TESSERA_TRY(const std::int32_t value, options.decider->decide(point));
+    pins[n] = point.label(value) == plan::kLast ? LayoutPin::kSecond : LayoutPin::kFirst;
     changed = changed || value != point.preferred;
   }
   return changed ? choose_layouts(graph, orders, pins) : choice;

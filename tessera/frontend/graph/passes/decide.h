@@ -9,11 +9,11 @@ namespace tessera::graph {
 
 // The value of a point: by the decider, or as the point prefers where there is none.
 inline Result<std::string> decide(const PassOptions& options, const plan::Point& point) {
-  std::size_t value = point.preferred;
+  std::int32_t value = point.preferred;
   if (options.decider) {
     TESSERA_TRY(value, options.decider->decide(point));
   }
-  return point.values[value];
+  return point.label(value);
 }
 
 // What a key calls a node: where it came from, which the next version of Tessera knows too; of

@@ -184,7 +184,7 @@ std::optional<std::string> algorithm_key(const Graph& graph, const Node& node) {
   }
   const std::optional<plan::Point> point = algorithm_point(graph, node, {});
   if (!point || point->kind != plan::PointKind::kAlgorithm) return std::nullopt;
-  return point->key;
+  return point->name;
 }
 
 Result<bool> select_algorithms(Graph& graph, const PassOptions& options) {
