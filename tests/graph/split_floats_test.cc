@@ -128,6 +128,25 @@ TEST(SplitFloats, OthersStayAsTheyAre) {
   EXPECT_TRUE(unchanged(product(usual, true), larger));
 }
 
+TEST(SplitFloats, ThePlanDecides) {
+  Net net;
+  const ValueId x = net.input({65, 67});
+  const ValueId y = net.contract(x, net.weights({67, 33}), "mk", "kn", "mn");
+  const ValueId z = net.contract(x, net.weights({67, 16}), "mk", "kn", "mn");
+  const Graph graph = net.finish({y, z});
+  const auto split = [&](const plan::Decisions& decisions, PassOptions options = splitting()) {
+    options.decider = std::make_shared<plan::Decider>(decisions);
+    const std::int64_t found = count(check_pass(graph, split_floats, options), "contract_parts");
+    EXPECT_EQ(options.decider->decided().size(), options.rules.split_products > 0 ? 2u : 0u);
+    return found;
+  };
+  EXPECT_EQ(split({}), 1) << "the second one has few columns";
+  EXPECT_EQ(split({{"product m65 n33 k67", plan::kWhole}}), 0);
+  EXPECT_EQ(split({{"product m65 n16 k67", plan::kParts}}), 2);
+  EXPECT_EQ(split({{"products", plan::kParts}}), 2);
+  EXPECT_EQ(split({{"products", plan::kParts}}, {}), 0) << "this machine has no tensor cores";
+}
+
 struct BothWays {
   Graph exact, split;
 };

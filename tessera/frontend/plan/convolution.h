@@ -42,8 +42,8 @@ struct Rules {
   // kernel. 0: never.
   std::int64_t attention_keys = 0;
   // Products of f32 with constant weights of at least so many multiplications, with enough rows for
-  // each weight and columns for each part that is made, take both operands in three parts of bf16.
-  // 0: none does.
+  // each weight and columns for each part that is made, take both operands in three parts of bf16,
+  // unless the plan decides otherwise. 0: none can.
   std::int64_t split_products = 0;
   std::int64_t split_rows = 128, split_columns = 512;
 };

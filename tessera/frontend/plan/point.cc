@@ -18,6 +18,7 @@ const KindInfo& info(PointKind kind) {
       {PointKind::kMerge, {"contractions", {kSeparate, kMerged}}},
       {PointKind::kFusion, {"fusion", {kFused, kStored}}},
       {PointKind::kFront, {"fronts", {kStored, kFused}}},
+      {PointKind::kPrecision, {"products", {kWhole, kParts}}},
   };
   const auto it = table.find(kind);
   TESSERA_CHECK(it != table.end(), "{} is not decided about models", decide::to_text(kind));

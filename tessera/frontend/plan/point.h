@@ -17,7 +17,7 @@ using decide::PointKind;
 // Those that a plan decides.
 inline constexpr std::array kPlanKinds = {
     PointKind::kLayout, PointKind::kSplit,  PointKind::kAlgorithm, PointKind::kPointwise,
-    PointKind::kMerge,  PointKind::kFusion, PointKind::kFront};
+    PointKind::kMerge,  PointKind::kFusion, PointKind::kFront,     PointKind::kPrecision};
 
 // What all points of a kind have in common.
 struct KindInfo {
@@ -36,6 +36,8 @@ inline constexpr const char* kSeparate = "separate";
 inline constexpr const char* kMerged = "merged";
 inline constexpr const char* kFused = "fused";
 inline constexpr const char* kStored = "stored";
+inline constexpr const char* kWhole = "whole";
+inline constexpr const char* kParts = "parts";
 
 // Values by key: of single points, or of a family. One line "key = value" each as text.
 using Decisions = std::map<std::string, std::string>;

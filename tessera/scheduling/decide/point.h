@@ -27,6 +27,7 @@ enum class PointKind : std::uint8_t {
   kMerge,      // contractions of one input in one kernel
   kFusion,     // a value inside the kernel that computes it, or stored between two
   kFront,      // what only a contraction or a window reads: stored, or computed in its kernel
+  kPrecision,  // a product of f32 as it is, or of its operands in parts of bf16
 };
 
 const char* to_text(PointKind kind);  // "tile", ...

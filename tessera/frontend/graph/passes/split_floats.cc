@@ -5,7 +5,7 @@
 #include <set>
 #include <string_view>
 
-#include "tessera/frontend/graph/passes/algorithms.h"
+#include "tessera/frontend/graph/passes/decide.h"
 #include "tessera/frontend/graph/passes/editor.h"
 #include "tessera/lang/te/ops/float_parts.h"
 
@@ -29,9 +29,10 @@ std::int64_t extent(const std::string& labels, const Shape& shape, const std::st
 struct Product {
   ValueId x = kNoValue, w = kNoValue;
   std::string x_labels, w_labels, out;
+  std::int64_t rows = 0, columns = 0, depth = 0;
 };
 
-std::optional<Product> product_of(const Editor& e, const Node& node, const plan::Rules& rules) {
+std::optional<Product> product_of(const Editor& e, const Node& node) {
   if (!node.op->is(fact::kContracts) || node.attrs.has("a_starts") || node.attrs.has("b_starts"))
     return std::nullopt;
   const std::size_t weights = e.constant_of(node.inputs[0]) ? 0 : 1;
@@ -42,15 +43,26 @@ std::optional<Product> product_of(const Editor& e, const Node& node, const plan:
             .out = node.attrs.word("out")};
   if (!e.constant_of(p.w) || e.constant_of(p.x) || e.dtype(p.x) != DType::kF32) return std::nullopt;
   const Shape x = e.shape(p.x), w = e.shape(p.w);
-  const std::int64_t rows = extent(p.x_labels, x, p.out, p.w_labels);
-  const std::int64_t columns = extent(p.w_labels, w, p.out, p.x_labels);
-  const std::int64_t depth = extent(p.w_labels, w, p.x_labels, p.out);
+  p.rows = extent(p.x_labels, x, p.out, p.w_labels);
+  p.columns = extent(p.w_labels, w, p.out, p.x_labels);
+  p.depth = extent(p.w_labels, w, p.x_labels, p.out);
   // Labels of both and of the result are products of their own; such stay as they are.
-  const bool apart = rows * depth == elements(x) && columns * depth == elements(w);
-  if (!apart || rows < rules.split_rows || columns < rules.split_columns || depth < kLeastDepth ||
-      rows * columns * depth < rules.split_products)
-    return std::nullopt;
+  const bool apart = p.rows * p.depth == elements(x) && p.columns * p.depth == elements(w);
+  if (!apart || p.depth < kLeastDepth) return std::nullopt;
   return p;
+}
+
+// Whether it is computed in parts.
+Result<bool> is_split(const Product& p, const PassOptions& options) {
+  const plan::Rules& rules = options.rules;
+  const bool pays = p.rows >= rules.split_rows && p.columns >= rules.split_columns &&
+                    p.rows * p.columns * p.depth >= rules.split_products;
+  // By its sizes, as the algorithms of convolutions.
+  const std::string key = fmt::format("product m{} n{} k{}", p.rows, p.columns, p.depth);
+  const plan::Point point =
+      plan::make_point(plan::PointKind::kPrecision, key, pays ? plan::kParts : plan::kWhole);
+  TESSERA_TRY(const std::string value, decide(options, point));
+  return value == plan::kParts;
 }
 
 // What a product reads, before it was given another shape: the kernel that makes it can store
@@ -109,8 +121,10 @@ Result<bool> split_floats(Graph& graph, const PassOptions& options) {
     }
   }
   return Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
-    const std::optional<Product> p = product_of(e, node, options.rules);
+    const std::optional<Product> p = product_of(e, node);
     if (!p) return add_parts(e, node, parts, added);
+    TESSERA_TRY(const bool split, is_split(*p, options));
+    if (!split) return kNoValue;
     const ValueId made = before_reshapes(e, p->x);
     if (!parts.contains(made)) {
       TESSERA_TRY(parts[made], e.add("float_parts", {made}));
