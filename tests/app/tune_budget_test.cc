@@ -283,12 +283,12 @@ TEST(KnownSums, CountWhatHasTimesOnly) {
   TuneProblem p;
   p.tasks.resize(5);
   p.base = {{0, 0, 2}, {1, 0, 1}};
-  p.choices.push_back({.key = "c", .options = {{"a", {{2, 0, 1}}}, {"b", {{3, 0, 1}}}}});
-  p.choices.back().preferred = 0;
+  p.points.push_back({.point = {.name = "c", .values = {{0}, {1}}, .labels = {"a", "b"}},
+                      .uses = {{{2, 0, 1}}, {{3, 0, 1}}}});
   KnownSums s = known_sums(p, {1, 0, 4, 3, 0}, {0.5, 0, 4, 2, 0});
   EXPECT_EQ(s.before_s, 2 + 4);
   EXPECT_EQ(s.after_s, 1 + 2);
-  // The default of the preferred option failed: the other one stands for it.
+  // The default of the preferred value failed: the other one stands for it.
   s = known_sums(p, {1, 0, 0, 3, 0}, {0.5, 0, 0, 2, 0});
   EXPECT_EQ(s.before_s, 2 + 3);
   EXPECT_EQ(s.after_s, 1 + 2);

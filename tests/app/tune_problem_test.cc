@@ -27,15 +27,15 @@ TEST(TuneProblem, ConvolutionsOfANetworkHaveAChoiceOfAlgorithms) {
   ASSERT_TRUE(graph.ok());
   const Result<task::TaskGraph> untuned = task::extract_tasks(*graph);
   ASSERT_TRUE(untuned.ok());
-  ASSERT_FALSE(p.choices.empty());
+  ASSERT_FALSE(p.points.empty());
   int preferred = calls(p.base);
-  for (const TuneChoice& c : p.choices) {
-    ASSERT_EQ(c.options.size(), 4u) << c.key;
-    preferred += calls(c.options[c.preferred].uses);
-    for (const TuneOption& o : c.options) {
+  for (const TunePoint& c : p.points) {
+    ASSERT_EQ(c.values(), 4) << c.point.name;
+    preferred += calls(c.preferred());
+    for (std::int32_t v = 0; v < c.values(); ++v) {
       // Every algorithm computes the same convolutions.
-      EXPECT_EQ(calls(o.uses), calls(c.options[0].uses)) << c.key << " " << o.name;
-      for (const TaskUse& use : o.uses) EXPECT_EQ(p.tasks[use.task].algorithm, o.name);
+      EXPECT_EQ(calls(c.of(v)), calls(c.of(0))) << c.point.name << " " << c.point.label(v);
+      for (const TaskUse& use : c.of(v)) EXPECT_EQ(p.tasks[use.task].algorithm, c.point.label(v));
     }
   }
   EXPECT_EQ(preferred, static_cast<int>(untuned->calls.size()));
@@ -62,7 +62,7 @@ TEST(TuneProblem, WithoutTimeForOtherAlgorithmsTheRulesDecide) {
   const TuneProblem p = hurried(0);
   EXPECT_EQ(p.left_out,
             (std::vector<std::string>{"direct", "winograd2", "winograd4", "winograd6"}));
-  EXPECT_TRUE(p.choices.empty());
+  EXPECT_TRUE(p.points.empty());
   EXPECT_EQ(p.tasks.size(), untuned->tasks.size());
   EXPECT_EQ(calls(p.base), 2 * static_cast<int>(untuned->calls.size()));
   for (const TuneTask& t : p.tasks) EXPECT_EQ(t.algorithm, "") << t.task.name;
@@ -76,16 +76,15 @@ TEST(TuneProblem, AlgorithmsThatThereWasTimeForAreComparedWithThoseOfTheRules) {
   for (const int values : {1, 2, 3}) {
     const TuneProblem p = hurried(values);
     EXPECT_EQ(p.left_out.size(), 4u - static_cast<std::size_t>(values));
-    ASSERT_FALSE(p.choices.empty());
+    ASSERT_FALSE(p.points.empty());
     int sum = calls(p.base);
-    for (const TuneChoice& c : p.choices) {
-      const TuneOption& preferred = c.options[c.preferred];
-      ASSERT_GE(c.options.size(), 2u) << c.key;
-      preferred_late += c.preferred >= static_cast<std::size_t>(values) ? 1 : 0;
-      sum += calls(preferred.uses);
-      for (const TuneOption& o : c.options) {
-        EXPECT_EQ(calls(o.uses), calls(preferred.uses)) << c.key << " " << o.name;
-        for (const TaskUse& use : o.uses) EXPECT_EQ(p.tasks[use.task].algorithm, o.name);
+    for (const TunePoint& c : p.points) {
+      ASSERT_GE(c.values(), 2) << c.point.name;
+      preferred_late += c.point.preferred >= values ? 1 : 0;
+      sum += calls(c.preferred());
+      for (std::int32_t v = 0; v < c.values(); ++v) {
+        EXPECT_EQ(calls(c.of(v)), calls(c.preferred())) << c.point.name << " " << c.point.label(v);
+        for (const TaskUse& use : c.of(v)) EXPECT_EQ(p.tasks[use.task].algorithm, c.point.label(v));
       }
     }
     EXPECT_EQ(sum, 2 * static_cast<int>(untuned->calls.size()));
@@ -123,7 +122,7 @@ TEST(ParseOp, ConvolutionsAreComputedAsInAModel) {
 TEST(TuneProblem, ProductsHaveNoChoiceOfAlgorithms) {
   const auto key = [](const char* op) {
     const TuneProblem p = problem({{op, true, {}}});
-    EXPECT_TRUE(p.choices.empty());
+    EXPECT_TRUE(p.points.empty());
     return p.tasks.at(p.base.at(0).task).task.key;
   };
   EXPECT_NE(key("matmul:M=8,N=8,K=8"), key("matmul:M=8,N=8,K=8,algo=bf16x6"));
@@ -149,15 +148,16 @@ TEST(ParseOp, GpusTransformLargeMaps) {
 TEST(TuneProblem, OperationsAreTasksOfTheirOwn) {
   const TuneProblem matmul = problem({{"matmul:M=8,N=8,K=8", true, {}}});
   EXPECT_EQ(matmul.tasks.size(), 1u);
-  EXPECT_TRUE(matmul.choices.empty());
+  EXPECT_TRUE(matmul.points.empty());
   const TuneProblem conv = problem({{"conv2d:N=1,H=8,W=8,CI=4,CO=8,KH=3,KW=3,S=1,P=1", true, {}}});
-  ASSERT_EQ(conv.choices.size(), 1u);
-  EXPECT_EQ(conv.choices[0].options.size(), 4u);
-  EXPECT_EQ(conv.choices[0].preferred, 0u);
+  ASSERT_EQ(conv.points.size(), 1u);
+  EXPECT_EQ(conv.points[0].values(), 4);
+  EXPECT_EQ(conv.points[0].point.kind, plan::PointKind::kAlgorithm);
+  EXPECT_EQ(conv.points[0].point.preferred, 0);
   // Of a stride of 2 there is no winograd.
   const TuneProblem strided =
       problem({{"conv2d:N=1,H=8,W=8,CI=4,CO=8,KH=3,KW=3,S=2,P=1", true, {}}});
-  EXPECT_TRUE(strided.choices.empty());
+  EXPECT_TRUE(strided.points.empty());
   EXPECT_EQ(calls(strided.base), 1);
 }
 

@@ -380,11 +380,11 @@ Result<dataset::NetworkInfo> network_info(const std::string& model,
       for (const TaskUse& use : uses) weights[problem.tasks[use.task].task.key] += use.count;
     };
     add(problem.base);
-    for (const TuneChoice& choice : problem.choices) {
-      add(choice.options[choice.preferred].uses);
+    for (const TunePoint& point : problem.points) {
+      add(point.preferred());
       // Not run, but of the network all the same: held out with it.
-      for (const TuneOption& option : choice.options) {
-        for (const TaskUse& use : option.uses) weights[problem.tasks[use.task].task.key] += 0;
+      for (const std::vector<TaskUse>& uses : point.uses) {
+        for (const TaskUse& use : uses) weights[problem.tasks[use.task].task.key] += 0;
       }
     }
     // A task that is the same however it is loaded counts once.

@@ -29,8 +29,8 @@ std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& t
     bytes[use.subject] += use.count * constant_bytes(problem.tasks[use.task].task.dag);
   };
   std::for_each(problem.base.begin(), problem.base.end(), add);
-  for (const TuneChoice& c : problem.choices)
-    std::for_each(c.options[c.preferred].uses.begin(), c.options[c.preferred].uses.end(), add);
+  for (const TunePoint& p : problem.points)
+    std::for_each(p.preferred().begin(), p.preferred().end(), add);
 
   std::vector<bool> out(problem.tasks.size(), false);
   const double cache = last_cache_bytes(target);
@@ -42,8 +42,8 @@ std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& t
   };
   std::for_each(problem.base.begin(), problem.base.end(), mark);
   std::for_each(problem.others.begin(), problem.others.end(), mark);
-  for (const TuneChoice& c : problem.choices) {
-    for (const TuneOption& o : c.options) std::for_each(o.uses.begin(), o.uses.end(), mark);
+  for (const TunePoint& p : problem.points) {
+    for (const std::vector<TaskUse>& uses : p.uses) std::for_each(uses.begin(), uses.end(), mark);
   }
   return out;
 }

@@ -64,11 +64,11 @@ void describe_tasks(const TuneSession& session, const std::vector<std::vector<Fi
     result->tasks[u.task].used = true;
   };
   std::for_each(problem.base.begin(), problem.base.end(), use);
-  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
-    const TuneChoice& c = problem.choices[i];
-    for (std::size_t o = 0; o < c.options.size(); ++o) {
-      for (const TaskUse& u : c.options[o].uses) {
-        if (o == selection.options[i]) {
+  for (std::size_t i = 0; i < problem.points.size(); ++i) {
+    const TunePoint& p = problem.points[i];
+    for (std::int32_t v = 0; v < p.values(); ++v) {
+      for (const TaskUse& u : p.of(v)) {
+        if (v == selection.choice[i]) {
           use(u);
         } else if (!result->tasks[u.task].used) {
           result->tasks[u.task].weight += u.count;
@@ -110,11 +110,11 @@ void describe_ops(const TuneSession& session, const std::vector<std::vector<Fina
   is_now(problem.base);
   add(problem.base, before, &SubjectReport::before_s);
   add(problem.base, after, &SubjectReport::after_s);
-  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
-    const TuneChoice& c = problem.choices[i];
-    add(c.options[c.preferred].uses, before, &SubjectReport::before_s);
-    add(c.options[selection.options[i]].uses, after, &SubjectReport::after_s);
-    is_now(c.options[selection.options[i]].uses);
+  for (std::size_t i = 0; i < problem.points.size(); ++i) {
+    const TunePoint& p = problem.points[i];
+    add(p.preferred(), before, &SubjectReport::before_s);
+    add(p.of(selection.choice[i]), after, &SubjectReport::after_s);
+    is_now(p.of(selection.choice[i]));
   }
 }
 

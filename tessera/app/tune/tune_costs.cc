@@ -9,13 +9,13 @@ namespace tessera::app {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-// Options that are this much slower than the best one are not timed again.
-constexpr double kCloseOption = 1.15;
+// Values that are this much slower than the best one are not timed again.
+constexpr double kCloseValue = 1.15;
 
-// An option whose time was not taken in turns with that of another must be so much faster.
+// A value whose time was not taken in turns with that of another must be so much faster.
 constexpr double kClearlyCheaper = 0.95;
 
-// An option that is this much slower than the best one of its choice gets no more trials.
+// A value that is this much slower than the best one of its point gets no more trials.
 double losing_factor(std::int64_t trials) { return trials < 8 ? 2.5 : trials < 64 ? 1.5 : 1.2; }
 
 }  // namespace
@@ -30,30 +30,30 @@ double cost(const std::vector<TaskUse>& uses, const std::vector<double>& seconds
   return sum;
 }
 
-std::vector<std::size_t> cheapest_options(const TuneProblem& problem,
+std::vector<std::int32_t> cheapest_values(const TuneProblem& problem,
                                           const std::vector<double>& seconds) {
-  std::vector<std::size_t> out;
-  for (const TuneChoice& c : problem.choices) {
-    std::size_t best = c.preferred;
-    for (std::size_t i = 0; i < c.options.size(); ++i) {
-      if (cost(c.options[i].uses, seconds) < cost(c.options[best].uses, seconds)) best = i;
+  std::vector<std::int32_t> out;
+  for (const TunePoint& p : problem.points) {
+    std::int32_t best = p.point.preferred;
+    for (std::int32_t v = 0; v < p.values(); ++v) {
+      if (cost(p.of(v), seconds) < cost(p.of(best), seconds)) best = v;
     }
     out.push_back(best);
   }
   return out;
 }
 
-std::vector<std::size_t> preferred_options(const TuneProblem& problem) {
-  std::vector<std::size_t> out;
-  for (const TuneChoice& c : problem.choices) out.push_back(c.preferred);
+std::vector<std::int32_t> preferred_values(const TuneProblem& problem) {
+  std::vector<std::int32_t> out;
+  for (const TunePoint& p : problem.points) out.push_back(p.point.preferred);
   return out;
 }
 
 double total_cost(const TuneProblem& problem, const std::vector<double>& seconds,
-                  const std::vector<std::size_t>& options) {
+                  decide::Choice choice) {
   double sum = cost(problem.base, seconds);
-  for (std::size_t i = 0; i < problem.choices.size(); ++i)
-    sum += cost(problem.choices[i].options[options[i]].uses, seconds);
+  for (std::size_t i = 0; i < problem.points.size(); ++i)
+    sum += cost(problem.points[i].of(choice[i]), seconds);
   return sum;
 }
 
@@ -66,14 +66,14 @@ KnownSums known_sums(const TuneProblem& problem, const std::vector<double>& befo
     out.after_s += after_s;
   };
   for (const TaskUse& use : problem.base) add(cost({use}, before), cost({use}, after));
-  const std::vector<std::size_t> was = cheapest_options(problem, before);
-  const std::vector<std::size_t> is = cheapest_options(problem, after);
-  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
-    const TuneChoice& c = problem.choices[i];
-    const double preferred = cost(c.options[c.preferred].uses, before);
-    const double kept = cost(c.options[c.preferred].uses, after);
-    const double found = cost(c.options[is[i]].uses, after);
-    add(std::isfinite(preferred) ? preferred : cost(c.options[was[i]].uses, before),
+  const std::vector<std::int32_t> was = cheapest_values(problem, before);
+  const std::vector<std::int32_t> is = cheapest_values(problem, after);
+  for (std::size_t i = 0; i < problem.points.size(); ++i) {
+    const TunePoint& p = problem.points[i];
+    const double preferred = cost(p.preferred(), before);
+    const double kept = cost(p.preferred(), after);
+    const double found = cost(p.of(is[i]), after);
+    add(std::isfinite(preferred) ? preferred : cost(p.of(was[i]), before),
         found < kClearlyCheaper * kept ? found : kept);
   }
   return out;
@@ -91,8 +91,8 @@ std::vector<std::size_t> heaviest_first(const TuneProblem& problem) {
   };
   add(problem.base, true);
   add(problem.others, false);
-  for (const TuneChoice& c : problem.choices) {
-    for (std::size_t o = 0; o < c.options.size(); ++o) add(c.options[o].uses, o == c.preferred);
+  for (const TunePoint& p : problem.points) {
+    for (std::int32_t v = 0; v < p.values(); ++v) add(p.of(v), v == p.point.preferred);
   }
   std::vector<std::size_t> out(problem.tasks.size());
   std::iota(out.begin(), out.end(), 0);
@@ -107,14 +107,14 @@ std::set<std::size_t> hopeless_tasks(const TuneProblem& problem, const std::vect
   std::set<std::size_t> needed;  // by an option that may still win, or by all
   std::set<std::size_t> losing;
   for (const TaskUse& use : problem.base) needed.insert(use.task);
-  for (const TuneChoice& c : problem.choices) {
+  for (const TunePoint& p : problem.points) {
     double cheapest = kInfinity;
-    for (const TuneOption& o : c.options) cheapest = std::min(cheapest, cost(o.uses, best));
-    for (const TuneOption& o : c.options) {
+    for (const std::vector<TaskUse>& uses : p.uses) cheapest = std::min(cheapest, cost(uses, best));
+    for (const std::vector<TaskUse>& uses : p.uses) {
       std::int64_t least = std::numeric_limits<std::int64_t>::max();
-      for (const TaskUse& use : o.uses) least = std::min(least, trials[use.task]);
-      const bool lost = least > 0 && cost(o.uses, best) > losing_factor(least) * cheapest;
-      for (const TaskUse& use : o.uses) (lost ? losing : needed).insert(use.task);
+      for (const TaskUse& use : uses) least = std::min(least, trials[use.task]);
+      const bool lost = least > 0 && cost(uses, best) > losing_factor(least) * cheapest;
+      for (const TaskUse& use : uses) (lost ? losing : needed).insert(use.task);
     }
   }
   std::erase_if(losing, [&](std::size_t t) { return needed.contains(t); });
@@ -123,16 +123,16 @@ std::set<std::size_t> hopeless_tasks(const TuneProblem& problem, const std::vect
 
 std::set<std::size_t> contending_tasks(const TuneProblem& problem,
                                        const std::vector<double>& best) {
-  const std::vector<std::size_t> chosen = cheapest_options(problem, best);
+  const std::vector<std::int32_t> chosen = cheapest_values(problem, best);
   std::set<std::size_t> out;
   for (const TaskUse& use : problem.base) out.insert(use.task);
   for (std::size_t i = 0; i < chosen.size(); ++i) {
-    const TuneChoice& c = problem.choices[i];
-    const double cheapest = cost(c.options[chosen[i]].uses, best);
-    for (std::size_t o = 0; o < c.options.size(); ++o) {
-      const bool close = cost(c.options[o].uses, best) <= kCloseOption * cheapest;
-      if (!close && o != c.preferred) continue;
-      for (const TaskUse& use : c.options[o].uses) out.insert(use.task);
+    const TunePoint& p = problem.points[i];
+    const double cheapest = cost(p.of(chosen[i]), best);
+    for (std::int32_t v = 0; v < p.values(); ++v) {
+      const bool close = cost(p.of(v), best) <= kCloseValue * cheapest;
+      if (!close && v != p.point.preferred) continue;
+      for (const TaskUse& use : p.of(v)) out.insert(use.task);
     }
   }
   return out;

@@ -22,8 +22,8 @@ std::vector<std::size_t> placed_tasks(const TuneProblem& problem) {
   std::set<std::size_t> out;
   const auto add = [&](const TaskUse& use) { out.insert(use.task); };
   std::for_each(problem.base.begin(), problem.base.end(), add);
-  for (const TuneChoice& c : problem.choices)
-    std::for_each(c.options[c.preferred].uses.begin(), c.options[c.preferred].uses.end(), add);
+  for (const TunePoint& p : problem.points)
+    std::for_each(p.preferred().begin(), p.preferred().end(), add);
   return {out.begin(), out.end()};
 }
 

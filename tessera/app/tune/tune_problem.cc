@@ -113,31 +113,34 @@ class ProblemBuilder {
     return uses;
   }
 
-  // The option of the choice with that key, both made when absent.
-  TuneOption& option(const std::string& key, const std::string& name) {
-    const auto [known, added] = choice_of_.try_emplace(key, problem_.choices.size());
-    if (added) problem_.choices.push_back({key, {}, 0});
-    TuneChoice& choice = problem_.choices[known->second];
-    for (TuneOption& o : choice.options) {
-      if (o.name == name) return o;
+  // The tasks of a value, which the point of that key has from then on.
+  std::vector<TaskUse>& uses_of_value(plan::PointKind kind, const std::string& key,
+                                      const std::string& name) {
+    const auto [known, added] = point_of_.try_emplace(key, problem_.points.size());
+    if (added) {
+      problem_.points.push_back({{.name = key, .kind = kind, .values = {}, .labels = {}}, {}});
     }
-    choice.options.push_back({name, {}});
-    return choice.options.back();
+    TunePoint& p = problem_.points[known->second];
+    const auto it = std::find(p.point.labels.begin(), p.point.labels.end(), name);
+    if (it != p.point.labels.end())
+      return p.uses[static_cast<std::size_t>(it - p.point.labels.begin())];
+    p.point.values.push_back({std::ssize(p.uses)});
+    p.point.labels.push_back(name);
+    return p.uses.emplace_back();
   }
 
-  void add_option(const std::string& key, const std::string& name,
-                  const std::vector<TaskUse>& uses) {
-    TuneOption& o = option(key, name);
-    for (const TaskUse& use : uses) add_use(o.uses, use);
+  void add_value(plan::PointKind kind, const std::string& key, const std::string& name,
+                 const std::vector<TaskUse>& uses) {
+    std::vector<TaskUse>& all = uses_of_value(kind, key, name);
+    for (const TaskUse& use : uses) add_use(all, use);
   }
 
   void prefer(const std::string& key, const std::string& name) {
-    const auto known = choice_of_.find(key);
-    if (known == choice_of_.end()) return;
-    TuneChoice& choice = problem_.choices[known->second];
-    for (std::size_t i = 0; i < choice.options.size(); ++i) {
-      if (choice.options[i].name == name) choice.preferred = i;
-    }
+    const auto known = point_of_.find(key);
+    if (known == point_of_.end()) return;
+    decide::Point& p = problem_.points[known->second].point;
+    const auto it = std::find(p.labels.begin(), p.labels.end(), name);
+    if (it != p.labels.end()) p.preferred = static_cast<std::int32_t>(it - p.labels.begin());
   }
 
   // The model with the rules' decisions but for those given, here or with the subject.
@@ -173,7 +176,7 @@ class ProblemBuilder {
         TESSERA_TRY(const task::PlannedGraph variant, planned({{kind.family, name}}));
         TESSERA_TRY(const UsesByKey uses, uses_of(variant, name));
         for (const auto& [key, tasks] : uses) {
-          if (!key.empty()) add_option(key, name, tasks);
+          if (!key.empty()) add_value(plan::PointKind::kAlgorithm, key, name, tasks);
         }
       }
     }
@@ -184,8 +187,8 @@ class ProblemBuilder {
     return {};
   }
 
-  // What the rules decide is an option though its turn did not come. Where it is the only one,
-  // there is no choice.
+  // What the rules decide is a value though its turn did not come. Where it is the only one, there
+  // is nothing to decide.
   void add_preferred() {
     std::set<std::string> keys;
     for (const Untuned& model : untuned_) {
@@ -196,19 +199,19 @@ class ProblemBuilder {
         const std::vector<std::string>& left_out = problem_.left_out;
         if (std::find(left_out.begin(), left_out.end(), d.text()) == left_out.end()) continue;
         label(uses->second, d.text());
-        add_option(d.point.name, d.text(), uses->second);
+        add_value(d.point.kind, d.point.name, d.text(), uses->second);
       }
     }
-    std::vector<TuneChoice> choices = std::exchange(problem_.choices, {});
-    choice_of_.clear();
-    for (TuneChoice& c : choices) {
-      if (c.options.size() > 1 || !keys.contains(c.key)) {
-        choice_of_[c.key] = problem_.choices.size();
-        problem_.choices.push_back(std::move(c));
+    std::vector<TunePoint> points = std::exchange(problem_.points, {});
+    point_of_.clear();
+    for (TunePoint& p : points) {
+      if (p.values() > 1 || !keys.contains(p.point.name)) {
+        point_of_[p.point.name] = problem_.points.size();
+        problem_.points.push_back(std::move(p));
         continue;
       }
-      label(c.options[0].uses, "");
-      for (const TaskUse& use : c.options[0].uses) problem_.base.push_back(use);
+      label(p.of(0), "");
+      for (const TaskUse& use : p.of(0)) problem_.base.push_back(use);
     }
   }
 
@@ -221,7 +224,7 @@ class ProblemBuilder {
     return {};
   }
 
-  // Contractions of one input in one kernel: the tasks that differ are the two options.
+  // Contractions of one input in one kernel: the tasks that differ are those of the two values.
   Result<void> add_merged() {
     const char* family = plan::info(plan::PointKind::kMerge).family;
     TESSERA_TRY(const task::PlannedGraph model, planned({{family, plan::kMerged}}));
@@ -247,8 +250,8 @@ class ProblemBuilder {
     std::erase_if(problem_.base, [](const TaskUse& use) { return use.count == 0; });
     label(separate, plan::kSeparate);
     label(merged, plan::kMerged);
-    add_option(family, plan::kSeparate, separate);
-    add_option(family, plan::kMerged, merged);
+    add_value(plan::PointKind::kMerge, family, plan::kSeparate, separate);
+    add_value(plan::PointKind::kMerge, family, plan::kMerged, merged);
     prefer(family, plan::kSeparate);
     return {};
   }
@@ -277,19 +280,17 @@ class ProblemBuilder {
       variant.words["algo"] = name;
       const Result<std::size_t> task = op_task(variant, name);
       if (task) {
-        add_option(op_key(spec), name, {{*task, subject_, 1}});
+        add_value(plan::PointKind::kAlgorithm, op_key(spec), name, {{*task, subject_, 1}});
       } else if (preferred == name) {
         return task.error();
       }
     }
     prefer(op_key(spec), preferred);
     // With one algorithm there is nothing to choose; one that the user chose is in the plan.
-    if (!fixed && problem_.choices.back().options.size() == 1) {
-      for (const TaskUse& use : problem_.choices.back().options[0].uses) {
-        problem_.base.push_back(use);
-      }
-      choice_of_.erase(problem_.choices.back().key);
-      problem_.choices.pop_back();
+    if (!fixed && problem_.points.back().values() == 1) {
+      for (const TaskUse& use : problem_.points.back().of(0)) problem_.base.push_back(use);
+      point_of_.erase(problem_.points.back().point.name);
+      problem_.points.pop_back();
     }
     return {};
   }
@@ -310,7 +311,7 @@ class ProblemBuilder {
   TuneProblem problem_;
   std::vector<Untuned> untuned_;
   std::size_t subject_ = 0;
-  std::map<std::string, std::size_t> by_key_, choice_of_;  // tasks, choices
+  std::map<std::string, std::size_t> by_key_, point_of_;  // tasks, points
 };
 
 plan::Convolution described(const te::OpSpec& spec, const te::Dag& dag) {

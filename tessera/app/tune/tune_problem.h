@@ -26,7 +26,7 @@ struct TuneSubject {
 
 struct TuneTask {
   task::Task task;        // `weight` is not used: see TaskUse
-  std::string algorithm;  // of the choice it belongs to; empty: there is none
+  std::string algorithm;  // of the point it belongs to; empty: there is none
 };
 
 // A subject runs a task `count` times.
@@ -35,17 +35,16 @@ struct TaskUse {
   int count = 0;
 };
 
-// A value of a decision point, with the tasks that compute it: the costs of a node.
-struct TuneOption {
-  std::string name;
-  std::vector<TaskUse> uses;
-};
+// A point of the plan (or a family of them, or an operation) whose values tuning measures.
+struct TunePoint {
+  decide::Point point;                     // named by its key of plan::Decisions
+  std::vector<std::vector<TaskUse>> uses;  // by value: the tasks that compute it
 
-// A point of the plan (or a family of them) whose values tuning measures.
-struct TuneChoice {
-  std::string key;                  // of plan::Decisions
-  std::vector<TuneOption> options;  // at least two
-  std::size_t preferred = 0;        // what is taken without tuning
+  const std::vector<TaskUse>& of(std::int32_t value) const {
+    return uses[static_cast<std::size_t>(value)];
+  }
+  const std::vector<TaskUse>& preferred() const { return of(point.preferred); }
+  std::int32_t values() const { return static_cast<std::int32_t>(uses.size()); }
 };
 
 struct TuneProblem {
@@ -54,7 +53,7 @@ struct TuneProblem {
   std::vector<TuneTask> tasks;
   std::vector<TaskUse> base;    // whatever is chosen
   std::vector<TaskUse> others;  // measured as well: of plans that are not what is tuned
-  std::vector<TuneChoice> choices;
+  std::vector<TunePoint> points;
   std::vector<std::string> left_out;  // values of points that there was no time to look at
 };
 
@@ -68,7 +67,7 @@ Result<TuneProblem> make_tune_problem(const std::vector<TuneSubject>& subjects,
 // without tuning by these rules (passes_for).
 Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules);
 
-// The key of an operation's choice: its canonical text with algo=direct, whatever it was.
+// The name of an operation's point: its canonical text with algo=direct, whatever it was.
 std::string op_key(const te::OpSpec& spec);
 
 // An operation with the algorithm and the schedule that a plan has for it; without a schedule when

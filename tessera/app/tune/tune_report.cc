@@ -79,14 +79,13 @@ void TuneSession::describe(TuneResult* result) const {
     const double seconds = session_best(t);
     of_session.push_back(seconds > 0 ? seconds : best[t]);
   }
-  const auto sum = [&](const std::vector<double>& seconds,
-                       const std::vector<std::size_t>& options) {
-    const double all = total_cost(problem_, seconds, options);
+  const auto sum = [&](const std::vector<double>& seconds, decide::Choice choice) {
+    const double all = total_cost(problem_, seconds, choice);
     return std::isfinite(all) ? all : 0;
   };
-  result->sum_default_s = sum(before_s_, preferred_options(problem_));
-  result->sum_best_s = sum(best, cheapest_options(problem_, best));
-  result->sum_session_s = sum(of_session, cheapest_options(problem_, of_session));
+  result->sum_default_s = sum(before_s_, preferred_values(problem_));
+  result->sum_best_s = sum(best, cheapest_values(problem_, best));
+  result->sum_session_s = sum(of_session, cheapest_values(problem_, of_session));
   result->session = records_.session();
   result->trials = trials_ - earlier_;
   result->earlier = earlier_;

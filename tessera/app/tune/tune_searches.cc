@@ -90,8 +90,8 @@ void TuneSearches::make_scheduler() {
   };
   for (const TaskUse& use : problem_.base) weigh(use);
   for (const TaskUse& use : problem_.others) weigh(use);
-  for (const TuneChoice& c : problem_.choices) {
-    for (const TuneOption& o : c.options) std::for_each(o.uses.begin(), o.uses.end(), weigh);
+  for (const TunePoint& p : problem_.points) {
+    for (const std::vector<TaskUse>& uses : p.uses) std::for_each(uses.begin(), uses.end(), weigh);
   }
   scheduler_ = std::make_unique<search::TaskScheduler>(std::move(scheduled), schedule);
 }

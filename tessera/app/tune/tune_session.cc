@@ -175,15 +175,15 @@ double TuneSession::whole_model_s() const {
     kernels += tuned ? 2 : 1;
   };
   std::for_each(problem_.base.begin(), problem_.base.end(), count);
-  for (const TuneChoice& c : problem_.choices)
-    std::for_each(c.options[c.preferred].uses.begin(), c.options[c.preferred].uses.end(), count);
+  for (const TunePoint& p : problem_.points)
+    std::for_each(p.preferred().begin(), p.preferred().end(), count);
   if (kernels == 0) return 0;
   const auto taken = static_cast<double>(trials_ - earlier_);
   const double build_s =
       taken > 0 && loop_->times().build > 0 ? loop_->times().build / taken : kBuildSeconds;
   const double slowed =
       opening_cpu_s_ > 0 ? std::clamp(opening_wall_s_ / opening_cpu_s_, 1.0, kMostSlowed) : 1;
-  const double sum = total_cost(problem_, before_s_, preferred_options(problem_));
+  const double sum = total_cost(problem_, before_s_, preferred_values(problem_));
   return slowed * (kWholeModelLeastSeconds + kernels * build_s / target::usable_cpus() +
                    (std::isfinite(sum) ? kWholeModelRuns * sum : 0));
 }

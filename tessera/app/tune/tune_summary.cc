@@ -14,7 +14,7 @@ std::map<std::string, double> untuned_uses(const TuneProblem& problem) {
     for (const TaskUse& u : uses) out[problem.tasks[u.task].task.key] += u.count;
   };
   add(problem.base);
-  for (const TuneChoice& c : problem.choices) add(c.options[c.preferred].uses);
+  for (const TunePoint& p : problem.points) add(p.preferred());
   return out;
 }
 

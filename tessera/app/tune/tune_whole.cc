@@ -60,7 +60,7 @@ WholeModels::WholeModels(const TuneOptions& options, TuneSession& session,
 }
 
 Selection WholeModels::fastest() const {
-  Selection s = {cheapest_options(session_.problem(), seconds_),
+  Selection s = {cheapest_values(session_.problem(), seconds_),
                  std::vector<std::size_t>(seconds_.size(), 0),
                  {}};
   for (const TuneSubject& subject : session_.problem().subjects) {
@@ -70,17 +70,15 @@ Selection WholeModels::fastest() const {
 }
 
 Selection WholeModels::with_untuned_algorithms(Selection s) const {
-  const std::vector<TuneChoice>& choices = session_.problem().choices;
-  for (std::size_t i = 0; i < choices.size(); ++i) s.options[i] = choices[i].preferred;
+  s.choice = preferred_values(session_.problem());
   return s;
 }
 
 plan::Decisions WholeModels::decisions(const Selection& selection) const {
   plan::Decisions out = selection.given;
-  const std::vector<TuneChoice>& choices = session_.problem().choices;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    out[choices[i].key] = choices[i].options[selection.options[i]].name;
-  }
+  const std::vector<TunePoint>& points = session_.problem().points;
+  for (std::size_t i = 0; i < points.size(); ++i)
+    out[points[i].point.name] = points[i].point.label(selection.choice[i]);
   return out;
 }
 
@@ -182,17 +180,16 @@ Result<WholeModels::Comparison> WholeModels::compare(const std::vector<const Bui
 }
 
 bool WholeModels::give_up_rounding(Selection* selection) const {
-  const std::vector<TuneChoice>& choices = session_.problem().choices;
+  const std::vector<TunePoint>& points = session_.problem().points;
   const auto rounding = [&](std::size_t i) {
-    const TuneChoice& c = choices[i];
-    if (selection->options[i] == c.preferred) return 0;
-    return plan::rounding(c.options[selection->options[i]].name);
+    const decide::Point& p = points[i].point;
+    return selection->choice[i] == p.preferred ? 0 : plan::rounding(p.label(selection->choice[i]));
   };
   int most = 0;
-  for (std::size_t i = 0; i < choices.size(); ++i) most = std::max(most, rounding(i));
+  for (std::size_t i = 0; i < points.size(); ++i) most = std::max(most, rounding(i));
   if (most == 0) return false;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
-    if (rounding(i) == most) selection->options[i] = choices[i].preferred;
+  for (std::size_t i = 0; i < points.size(); ++i) {
+    if (rounding(i) == most) selection->choice[i] = points[i].point.preferred;
   }
   return true;
 }
@@ -314,7 +311,7 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
 
 bool WholeModels::is_untuned(const Selection& selection) const {
   const TuneProblem& problem = session_.problem();
-  if (!selection.given.empty() || selection.options != preferred_options(problem)) return false;
+  if (!selection.given.empty() || selection.choice != preferred_values(problem)) return false;
   const auto is_default = [&](const TaskUse& use) {
     const Finalist* f = finalist(problem.tasks[use.task].task.key, selection);
     return f == nullptr || f->is_default;
@@ -323,8 +320,8 @@ bool WholeModels::is_untuned(const Selection& selection) const {
     return std::all_of(uses.begin(), uses.end(), is_default);
   };
   if (!all_default(problem.base)) return false;
-  return std::all_of(problem.choices.begin(), problem.choices.end(),
-                     [&](const TuneChoice& c) { return all_default(c.options[c.preferred].uses); });
+  return std::all_of(problem.points.begin(), problem.points.end(),
+                     [&](const TunePoint& p) { return all_default(p.preferred()); });
 }
 
 Result<void> WholeModels::improve(std::size_t subject, Selection* selection,
@@ -332,8 +329,8 @@ Result<void> WholeModels::improve(std::size_t subject, Selection* selection,
   std::vector<std::size_t> open;  // tasks with something to swap
   const TuneProblem& problem = session_.problem();
   std::vector<TaskUse> uses = problem.base;
-  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
-    const std::vector<TaskUse>& more = problem.choices[i].options[selection->options[i]].uses;
+  for (std::size_t i = 0; i < problem.points.size(); ++i) {
+    const std::vector<TaskUse>& more = problem.points[i].of(selection->choice[i]);
     uses.insert(uses.end(), more.begin(), more.end());
   }
   for (const TaskUse& use : uses) {
@@ -413,9 +410,8 @@ Result<plan::Plan> WholeModels::plan(const Selection& selection) const {
     return {};
   };
   TESSERA_DO(add_op_uses(problem.base));
-  for (std::size_t i = 0; i < problem.choices.size(); ++i) {
-    TESSERA_DO(add_op_uses(problem.choices[i].options[selection.options[i]].uses));
-  }
+  for (std::size_t i = 0; i < problem.points.size(); ++i)
+    TESSERA_DO(add_op_uses(problem.points[i].of(selection.choice[i])));
   return plan;
 }
 

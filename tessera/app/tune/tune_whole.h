@@ -15,14 +15,14 @@
 
 namespace tessera::app {
 
-// What is built: an option of every choice and one finalist of every task.
+// What is built: a value of every point and one finalist of every task.
 // Selection::picks of a task that keeps its default schedule.
 inline constexpr std::size_t kDefaultPick = std::numeric_limits<std::size_t>::max();
 
 struct Selection {
-  std::vector<std::size_t> options;  // per choice
+  std::vector<std::int32_t> choice;  // per point of the problem
   std::vector<std::size_t> picks;    // per task: index into its finalists
-  plan::Decisions given;             // beside those of the choices
+  plan::Decisions given;             // beside those of the points
 
   friend bool operator==(const Selection&, const Selection&) = default;
 };
@@ -33,7 +33,7 @@ class WholeModels {
   WholeModels(const TuneOptions& options, TuneSession& session,
               const std::vector<std::vector<Finalist>>& finalists);
 
-  // The cheapest option of every choice with the fastest finalist of every task.
+  // The cheapest value of every point with the fastest finalist of every task.
   Selection fastest() const;
   // The same schedules with the algorithms of the untuned model.
   Selection with_untuned_algorithms(Selection selection) const;
@@ -41,7 +41,7 @@ class WholeModels {
   // Whether the untuned model, which all others are compared with, computes what code that is made
   // in another way does. Where that cannot be had, a note says so and the report is as it was.
   Result<bool> check_untuned(std::size_t subject, SubjectReport* report);
-  // Compares the outputs of every model with those of the untuned model; options that round more
+  // Compares the outputs of every model with those of the untuned model; values that round more
   // are given up one after the other until all agree. False: even the untuned algorithms do not.
   Result<bool> verify(Selection* selection, std::vector<SubjectReport>* reports);
   // Times every model beside the untuned one. With one model and `improve`, tries second bests at
