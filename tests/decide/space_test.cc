@@ -128,6 +128,13 @@ TEST(Space, SettledCandidatesAreLegalAndHaveNoValueWithoutEffect) {
   EXPECT_EQ(space.settled(effective), effective);
 }
 
+TEST(FreeSketch, AnyValueGoesWithAnyOther) {
+  std::vector<std::unique_ptr<Sketch>> sketches;
+  sketches.push_back(std::make_unique<FreeSketch>(
+      "free", std::vector<Point>{numbers("a", {1, 2}), numbers("b", {1, 2, 3})}));
+  EXPECT_EQ(Space(std::move(sketches)).count_legal(100), 6);
+}
+
 TEST(Space, DrawsAreLegalSettledAndDeterministic) {
   const Space space = small_space();
   Rng rng(3), same(3);

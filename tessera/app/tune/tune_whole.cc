@@ -326,42 +326,58 @@ bool WholeModels::is_untuned(const Selection& selection) const {
 
 Result<void> WholeModels::improve(std::size_t subject, Selection* selection,
                                   std::shared_ptr<const Built>* current) {
-  std::vector<std::size_t> open;  // tasks with something to swap
   const TuneProblem& problem = session_.problem();
   std::vector<TaskUse> uses = problem.base;
   for (std::size_t i = 0; i < problem.points.size(); ++i) {
     const std::vector<TaskUse>& more = problem.points[i].of(selection->choice[i]);
     uses.insert(uses.end(), more.begin(), more.end());
   }
+  std::vector<std::size_t> open;  // tasks with something to swap
+  std::vector<decide::Point> points;
   for (const TaskUse& use : uses) {
-    if (finalists_[use.task].size() > 1) open.push_back(use.task);
+    const std::vector<Finalist>& list = finalists_[use.task];
+    if (list.size() < 2 || selection->picks[use.task] >= list.size()) continue;
+    if (std::find(open.begin(), open.end(), use.task) != open.end()) continue;
+    open.push_back(use.task);
+    decide::Point& p = points.emplace_back();
+    p.name = problem.tasks[use.task].task.key;
+    p.kind = decide::PointKind::kSchedule;
+    for (std::int64_t f = 0; f < std::ssize(list); ++f) p.values.push_back({f});
+    p.preferred = static_cast<std::int32_t>(selection->picks[use.task]);
   }
-  Rng rng(options_.seed);
-  for (int swapped = 0, failed = 0; failed < kPatience && swapped < kMostSwaps && !open.empty();) {
+  std::vector<std::unique_ptr<decide::Sketch>> sketches;
+  sketches.push_back(std::make_unique<decide::FreeSketch>("schedules", std::move(points)));
+  const decide::Space space(std::move(sketches));
+  TESSERA_TRY(const search::PolicyEntry* entry, search::find_policy("local"));
+  const auto policy = entry->make(space, search::no_scorer(), {.seed = options_.seed});
+  double share = 1;  // of the current one, against the first
+  const search::Observation first{space.preferred(), share, false};
+  policy->observe({&first, 1});
+  for (int swapped = 0, failed = 0; failed < kPatience && swapped < kMostSwaps; ++swapped) {
     const double build_s = (*current)->model.build_ms / 1000;
     if (session_.remaining_s() < 3 * build_s + 5 || session_.interrupted()) break;
+    const std::vector<decide::Candidate> next = policy->propose(1);
+    if (next.empty()) break;
     Selection variant = *selection;
-    const std::int64_t swaps = rng.between(1, 3);
-    for (std::int64_t s = 0; s < swaps; ++s) {
-      const std::size_t t =
-          open[static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(open.size())))];
-      variant.picks[t] =
-          static_cast<std::size_t>(rng.below(static_cast<std::int64_t>(finalists_[t].size())));
-    }
-    if (variant.picks == selection->picks) continue;
-    ++swapped;
+    for (std::size_t i = 0; i < open.size(); ++i)
+      variant.picks[open[i]] = static_cast<std::size_t>(next[0].choice[i]);
     TESSERA_TRY(Built built, build(subject, &variant));
     TESSERA_TRY(const double error, error_of(subject, built));
     bool faster = error <= 1;
+    double ratio = 0;  // 0: it computes something else
     for (int round = 0; round < kConfirmations && faster; ++round) {
       TESSERA_TRY(const std::vector<runtime::Samples> samples,
                   time_side_by_side({current->get(), &built}));
       const double noise = samples[0].trusted && samples[1].trusted ? kLeastGain : kDisturbed;
-      faster = samples[1].median_s() < (1 - noise) * samples[0].median_s();
+      ratio = samples[1].median_s() / samples[0].median_s();
+      faster = ratio < 1 - noise;
     }
+    const search::Observation seen{next[0], ratio * share, false};
+    policy->observe({&seen, 1});
     failed = faster ? 0 : failed + 1;
     session_.report_progress(TuneProgress::Phase::kWholeModel, open[0]);
     if (!faster) continue;
+    share *= ratio;
     *selection = variant;
     *current = std::make_shared<const Built>(std::move(built));
   }

@@ -28,6 +28,7 @@ enum class PointKind : std::uint8_t {
   kFusion,     // a value inside the kernel that computes it, or stored between two
   kFront,      // what only a contraction or a window reads: stored, or computed in its kernel
   kPrecision,  // a product of f32 as it is, or of its operands in parts of bf16
+  kSchedule,   // which of the schedules that were measured a task has
 };
 
 const char* to_text(PointKind kind);  // "tile", ...

@@ -57,4 +57,14 @@ void Sketch::settle(std::span<std::int32_t> choice) const {
   }
 }
 
+FreeSketch::FreeSketch(std::string name, std::vector<Point> points) {
+  name_ = std::move(name);
+  points_ = std::move(points);
+}
+
+void FreeSketch::walk(Asker& asker) const {
+  for (std::size_t p = 0; p < points_.size() && !asker.stopped(); ++p)
+    asker.ask(p, [](std::int32_t) -> const char* { return nullptr; });
+}
+
 }  // namespace tessera::decide

@@ -40,4 +40,11 @@ class Sketch {
   std::vector<Point> points_;
 };
 
+// Any value goes with any other.
+class FreeSketch final : public Sketch {
+ public:
+  FreeSketch(std::string name, std::vector<Point> points);
+  void walk(Asker& asker) const override;
+};
+
 }  // namespace tessera::decide
