@@ -7,6 +7,8 @@
 #include <fmt/ranges.h>
 #include <sys/mman.h>
 
+#include "tessera/support/float_format.h"
+
 namespace tessera {
 namespace {
 
@@ -93,17 +95,16 @@ bool HostTensor::is_view() const {
 }
 
 double HostTensor::get_float(std::int64_t i) const {
-  switch (dtype_) {
-    case DType::kF16:
-      return f16_to_f32(as<std::uint16_t>()[i]);
-    case DType::kBF16:
-      return bf16_to_f32(as<std::uint16_t>()[i]);
-    case DType::kF32:
-      return as<float>()[i];
-    case DType::kF64:
+  if (!is_float(dtype_)) return static_cast<double>(get_int(i));
+  switch (size_bytes(dtype_)) {
+    case 8:
       return as<double>()[i];
+    case 4:
+      return as<float>()[i];
+    case 2:
+      return decode(float_format(dtype_), as<std::uint16_t>()[i]);
     default:
-      return static_cast<double>(get_int(i));
+      return decode(float_format(dtype_), as<std::uint8_t>()[i]);
   }
 }
 
@@ -133,21 +134,20 @@ std::int64_t HostTensor::get_int(std::int64_t i) const {
 }
 
 void HostTensor::set_float(std::int64_t i, double v) {
-  switch (dtype_) {
-    case DType::kF16:
-      as<std::uint16_t>()[i] = f32_to_f16(static_cast<float>(v));
-      break;
-    case DType::kBF16:
-      as<std::uint16_t>()[i] = f32_to_bf16(static_cast<float>(v));
-      break;
-    case DType::kF32:
-      as<float>()[i] = static_cast<float>(v);
-      break;
-    case DType::kF64:
+  if (!is_float(dtype_)) return set_int(i, static_cast<std::int64_t>(v));
+  const auto narrow = static_cast<float>(v);
+  switch (size_bytes(dtype_)) {
+    case 8:
       as<double>()[i] = v;
       break;
+    case 4:
+      as<float>()[i] = narrow;
+      break;
+    case 2:
+      as<std::uint16_t>()[i] = static_cast<std::uint16_t>(encode(float_format(dtype_), narrow));
+      break;
     default:
-      set_int(i, static_cast<std::int64_t>(v));
+      as<std::uint8_t>()[i] = static_cast<std::uint8_t>(encode(float_format(dtype_), narrow));
       break;
   }
 }

@@ -4,12 +4,13 @@
 #include <cmath>
 #include <limits>
 
+#include "tessera/support/float_format.h"
+
 namespace tessera {
 namespace {
 
 struct Row {
   DType type;
-  double unit_roundoff;
   // Roundings that one step may cost. Wide floats are summed in blocks, in another order and
   // through Winograd's transforms; an error of a schedule is larger by orders of magnitude. Narrow
   // types have no room for it.
@@ -18,22 +19,22 @@ struct Row {
 };
 
 constexpr std::array<Row, 6> kRows = {{
-    {DType::kF64, 0x1p-53, 128, 1e-4},
-    {DType::kF32, 0x1p-24, 128, 1e-4},
-    {DType::kF16, 0x1p-11, 8, 5e-2},
-    {DType::kBF16, 0x1p-8, 8, 5e-2},
+    {DType::kF64, 128, 1e-4},
+    {DType::kF32, 128, 1e-4},
+    {DType::kF16, 8, 5e-2},
+    {DType::kBF16, 8, 5e-2},
     // A value on the border between two integers may fall to either side: one step, two roundings.
     // Several such steps meet in one sum of the next layer. That does not grow with the network:
     // there is nothing to be said of single numbers behind many of them.
-    {DType::kI16, 0.5 / 65535, 8, 4.0 / 65535},
-    {DType::kI8, 0.5 / 255, 8, 4.0 / 255},
+    {DType::kI16, 8, 4.0 / 65535},
+    {DType::kI8, 8, 4.0 / 255},
 }};
 
 // No type of its own: only tensor cores take it. As f16, whose fraction is as long.
-constexpr Row kTf32 = {DType::kF32, 0x1p-11, 8, 5e-2};
+constexpr Row kTf32 = {DType::kF16, 8, 5e-2};
 
 double allowed(const Row& r, double count) {
-  return std::min(r.most, r.slack * r.unit_roundoff * std::sqrt(count));
+  return std::min(r.most, r.slack * unit_roundoff(r.type) * std::sqrt(count));
 }
 
 // Signed and unsigned integers have the same number of steps.
@@ -50,8 +51,9 @@ std::size_t row_of(DType t) {
 }  // namespace
 
 double unit_roundoff(DType t) {
-  const std::size_t row = row_of(t);
-  return row < kRows.size() ? kRows[row].unit_roundoff : 0;
+  if (is_float(t)) return float_format(t).unit_roundoff();
+  const bool quantises = is_int(t) && size_bytes(t) <= 2;
+  return quantises ? 0.5 / (std::ldexp(1.0, 8 * size_bytes(t)) - 1) : 0;
 }
 
 void Roundings::add(DType to, double length) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "tessera/support/check.h"
+#include "tessera/support/float_format.h"
 
 namespace tessera::interp {
 namespace {
@@ -220,16 +221,9 @@ std::int64_t int_unary(Intrinsic fn, DType t, std::int64_t v) {
 }
 
 U64 to_bits(DType t, Scalar v) {
-  switch (t) {
-    case DType::kF16:
-      return f32_to_f16(static_cast<float>(v.f));
-    case DType::kBF16:
-      return f32_to_bf16(static_cast<float>(v.f));
-    case DType::kF32:
-      return std::bit_cast<std::uint32_t>(static_cast<float>(v.f));
-    default:
-      return u(v.i);  // f64 shares its bits with the union
-  }
+  if (!is_float(t) || t == DType::kF64) return u(v.i);  // f64 shares its bits with the union
+  if (t == DType::kF32) return std::bit_cast<std::uint32_t>(static_cast<float>(v.f));
+  return encode(float_format(t), static_cast<float>(v.f));
 }
 
 }  // namespace
@@ -269,18 +263,10 @@ Scalar fused_multiply_add(DType t, Scalar a, Scalar b, Scalar c) {
 
 Scalar bitcast(DType from, DType to, Scalar v) {
   const U64 bits = to_bits(from, v);
-  switch (to) {
-    case DType::kF16:
-      return of_float(f16_to_f32(static_cast<std::uint16_t>(bits)));
-    case DType::kBF16:
-      return of_float(bf16_to_f32(static_cast<std::uint16_t>(bits)));
-    case DType::kF32:
-      return of_float(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
-    case DType::kF64:
-      return of_float(std::bit_cast<double>(bits));
-    default:
-      return of_int(wrap_int(to, s(bits)));
-  }
+  if (!is_float(to)) return of_int(wrap_int(to, s(bits)));
+  if (to == DType::kF64) return of_float(std::bit_cast<double>(bits));
+  if (to == DType::kF32) return of_float(std::bit_cast<float>(static_cast<std::uint32_t>(bits)));
+  return of_float(decode(float_format(to), static_cast<std::uint32_t>(bits)));
 }
 
 }  // namespace tessera::interp

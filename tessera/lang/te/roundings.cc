@@ -5,27 +5,14 @@
 #include <set>
 
 #include "tessera/lang/ir/visitor.h"
+#include "tessera/support/float_format.h"
 
 namespace tessera::te {
 namespace {
 
-// Bits of the integers that a float type holds exactly.
-int integer_bits(DType t) {
-  switch (t) {
-    case DType::kF64:
-      return 53;
-    case DType::kF32:
-      return 24;
-    case DType::kF16:
-      return 11;
-    default:
-      return 8;  // bf16
-  }
-}
-
 bool cast_rounds(DType from, DType to) {
   if (is_float(from)) return unit_roundoff(to) > unit_roundoff(from);
-  return from != DType::kBool && 8 * size_bytes(from) > integer_bits(to);
+  return from != DType::kBool && 8 * size_bytes(from) > float_format(to).integer_bits();
 }
 
 bool is_exact(ir::Intrinsic fn) {

@@ -3,6 +3,7 @@
 #include <string_view>
 
 #include "tessera/frontend/graph/passes/simplify.h"
+#include "tessera/support/float_format.h"
 #include "tessera/support/planted.h"
 
 namespace tessera::graph {
@@ -25,30 +26,16 @@ namespace {
 
 // How many bits of an integer a type holds exactly.
 int exact_bits(DType t) {
-  switch (t) {
-    case DType::kF16:
-      return 11;
-    case DType::kBF16:
-      return 8;
-    case DType::kF32:
-      return 24;
-    case DType::kF64:
-      return 53;
-    case DType::kBool:
-      return 1;
-    default:
-      return 8 * size_bytes(t) - (is_signed_int(t) ? 1 : 0);
-  }
+  if (t == DType::kBool) return 1;
+  if (is_float(t)) return float_format(t).integer_bits();
+  return 8 * size_bytes(t) - (is_signed_int(t) ? 1 : 0);
 }
 
 // Every value of `from` converts to `to` and back unchanged.
 bool holds(DType to, DType from) {
   if (to == from || from == DType::kBool) return true;
   if (to == DType::kBool) return false;
-  if (is_float(from)) {
-    if (to == DType::kF64) return true;
-    return to == DType::kF32 && from != DType::kF64;
-  }
+  if (is_float(from)) return is_float(to) && float_format(to).holds(float_format(from));
   if (is_signed_int(from) && is_unsigned_int(to)) return false;
   return exact_bits(to) >= exact_bits(from);
 }
@@ -91,8 +78,6 @@ Result<ValueId> simplify_pow(Editor& e, const Node& node) {
   return kNoValue;
 }
 
-double smallest_normal(DType t) { return t == DType::kF16 ? 0x1p-14 : 0x1p-126; }
-
 // 1 / c when multiplying by it may stand for dividing by c: exactly for powers of two, otherwise
 // with one rounding more. A reciprocal that is not a normal number never does.
 std::optional<HostTensor> reciprocal(const HostTensor& c, bool may_round) {
@@ -104,7 +89,7 @@ std::optional<HostTensor> reciprocal(const HostTensor& c, bool may_round) {
     if (!std::isfinite(v) || v == 0 || (!exact && !may_round)) return std::nullopt;
     out.set_float(i, 1 / v);
     const double r = std::abs(out.get_float(i));
-    if (!std::isfinite(r) || r < smallest_normal(c.dtype())) return std::nullopt;
+    if (!std::isfinite(r) || r < float_format(c.dtype()).smallest_normal()) return std::nullopt;
   }
   return out;
 }
