@@ -119,7 +119,7 @@ static int fill_dimensions(PyObject* dict, Inputs* to, int32_t* count) {
 }
 
 /* compile(model, shapes, dims, plan, strict, cost_model, target, device, build_threads, threads,
- * fast_math) */
+ * fast_math, dtype) */
 static PyObject* compile(PyObject* module, PyObject* args) {
   PyObject *source, *shapes, *dims;
   tsr_compile_options options;
@@ -129,9 +129,10 @@ static PyObject* compile(PyObject* module, PyObject* args) {
   (void)module;
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
-  if (!PyArg_ParseTuple(args, "OOOzizziiiz", &source, &shapes, &dims, &options.plan,
+  if (!PyArg_ParseTuple(args, "OOOzizziiizz", &source, &shapes, &dims, &options.plan,
                         &options.strict_plan, &options.cost_model, &options.target, &options.device,
-                        &options.build_threads, &options.threads, &options.fast_math)) {
+                        &options.build_threads, &options.threads, &options.fast_math,
+                        &options.dtype)) {
     return NULL;
   }
   if (fill_shapes(shapes, &inputs, &options.num_shapes) ||

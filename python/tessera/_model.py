@@ -156,7 +156,8 @@ Shapes = Union[Mapping[str, Sequence[int]], None]
 
 def compile(model: Union[PathLike, bytes], shapes: Shapes = None, dims: Optional[Mapping[str, int]] = None, *,
             plan: Any = None, strict: bool = False, cost_model: Optional[str] = None, target: Optional[str] = None,
-            device: int = 0, threads: int = 0, build_threads: int = 0, fast_math: Optional[str] = None) -> Model:
+            device: int = 0, threads: int = 0, build_threads: int = 0, fast_math: Optional[str] = None,
+            dtype: Optional[str] = None) -> Model:
     """Compiles an ONNX file (a path, its bytes, or "zoo:NAME") for this machine.
 
     shapes: of inputs whose shapes the model leaves open, by name; dims: sizes of its symbolic dimensions.
@@ -164,13 +165,14 @@ def compile(model: Union[PathLike, bytes], shapes: Shapes = None, dims: Optional
     cost_model: "shipped" or paths of weights that choose schedules where no plan does.
     target: "cuda" or "opencl" for a GPU, of which ``device`` is the number. threads: of a run, 0: one a core.
     fast_math: "tf32" multiplies f32 on the tensor cores of a GPU, rounded to 10 bits of fraction; "bf16x6" as three
-    parts of bf16, about as exactly as f32.
+    parts of bf16, about as exactly as f32. dtype: "bf16" or "f16" computes f32 models in it, with sums in f32, where the
+    machine multiplies it faster.
     """
     source = model if isinstance(model, bytes) else os.fspath(model)
     path = getattr(plan, "plan", plan)
     native = _native.compile(source, {k: tuple(v) for k, v in shapes.items()} if shapes else None,
                              dict(dims) if dims else None, os.fspath(path) if path is not None else None, int(strict),
-                             cost_model, target, device, build_threads, threads, fast_math)
+                             cost_model, target, device, build_threads, threads, fast_math, dtype)
     return Model(native, threads)
 
 

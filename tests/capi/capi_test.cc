@@ -301,6 +301,23 @@ TEST(Compile, FastMathIsForGpusThatHaveIt) {
   }
 }
 
+TEST(Compile, OtherFloatsAreForMachinesThatMultiplyThem) {
+  tsr_model* model = nullptr;
+  tsr_compile_options options{};
+  options.size = sizeof options;
+  options.dtype = "bf16";
+  options.target = "haswell";
+  expect_status(api().compile("zoo:mlp", &options, &model), TSR_UNSUPPORTED,
+                "no instructions that multiply it");
+  options.target = "sapphirerapids";
+  EXPECT_EQ(api().compile("zoo:mlp", &options, &model).code, TSR_OK);
+  EXPECT_STREQ(api().input(model, 0)->dtype, "f32");
+  api().free_model(model);
+  options.dtype = "f33";
+  expect_status(api().compile("zoo:mlp", &options, &model), TSR_INVALID_ARGUMENT,
+                "write f32, f16 or bf16");
+}
+
 TEST(Compile, ErrorsAreStatuses) {
   tsr_model* model = nullptr;
   expect_status(api().compile("/nonexistent.onnx", nullptr, &model), TSR_IO, "/nonexistent.onnx");

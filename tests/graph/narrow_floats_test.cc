@@ -90,6 +90,67 @@ TEST(NarrowFloats, IntegersAndWhatComesFromThemStay) {
   EXPECT_EQ((*values)[0].get_int(0), 70001);
 }
 
+TEST(NarrowFloats, WindowsStayWideWhereNothingMultipliesThem) {
+  Net net;
+  const ValueId wide = net.conv(net.input({1, 4, 6, 6}), 4, 1);
+  const Graph g = net.finish({net.conv(wide, 4, 3, 1, 1, /*group=*/4)});
+  PassOptions options;
+  options.floats = DType::kBF16;
+  options.narrow_windows = false;
+  Graph out = g;
+  ASSERT_TRUE(narrow_floats(out, options).ok());
+  compact(out);
+  std::vector<DType> of_convs;
+  for (const Node& node : out.nodes) {
+    if (node.op->is(fact::kConvolves)) of_convs.push_back(out.type(node.outputs[0]).dtype);
+  }
+  EXPECT_EQ(of_convs, (std::vector{DType::kBF16, DType::kF32})) << to_text(out);
+  expect_close(g, out);
+}
+
+// A network whose values are all of the type.
+Graph in_type(DType type) {
+  Net net;
+  ValueId v = net.contract(net.input({5, 8}, type), net.weights({8, 6}, type), "mk", "kn", "mn");
+  v = net.op("add", {v, net.weights({6}, type)});
+  const ValueId rows = net.op("gather", {net.weights({10, 6}, type), net.input({5}, DType::kI64)},
+                              {{"axis", std::int64_t{0}}});
+  return net.finish({net.op("mul", {v, rows})});
+}
+
+TEST(WidenFloats, AllButTablesAndTheBorderOfTheGraph) {
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    const Graph g = in_type(type);
+    PassOptions options;
+    options.widened = {type};
+    Graph out = g;
+    const auto changed = widen_floats(out, options);
+    ASSERT_TRUE(changed.ok() && *changed);
+    compact(out);
+    ASSERT_TRUE(verify(out).ok()) << to_text(out);
+    EXPECT_EQ(out.type(out.inputs[0]).dtype, type);
+    EXPECT_EQ(out.type(out.outputs[0]).dtype, type);
+    for (const Node& node : out.nodes) {
+      const std::string_view op = node.op->name;
+      if (op == "cast") continue;
+      EXPECT_EQ(out.type(node.outputs[0]).dtype, op == "gather" ? type : DType::kF32) << op;
+    }
+    EXPECT_EQ(count(out, "cast"), 3) << to_text(out);  // the input, the table's rows, the output
+    expect_close(out, g);
+  }
+}
+
+TEST(WidenFloats, NothingWhereTheMachineMultipliesThem) {
+  const Graph g = in_type(DType::kBF16);
+  Graph out = g;
+  PassOptions options;
+  options.widened = {DType::kF16};
+  const auto changed = widen_floats(out, options);
+  ASSERT_TRUE(changed.ok());
+  EXPECT_FALSE(*changed);
+  EXPECT_EQ(to_text(out), to_text(g));
+}
+
 TEST(NarrowFloats, WholeNetworks) {
   for (const std::uint64_t seed : {1u, 2u, 3u, 4u}) {
     SCOPED_TRACE(seed);

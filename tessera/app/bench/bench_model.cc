@@ -10,6 +10,7 @@
 #include "tessera/app/bench/check_kernels.h"
 #include "tessera/app/bench/peer_process.h"
 #include "tessera/app/compile/decide_model.h"
+#include "tessera/app/compile/float_products.h"
 #include "tessera/app/compile/load_graph.h"
 #include "tessera/app/compile/open_model.h"
 #include "tessera/frontend/graph/roundings.h"
@@ -289,6 +290,11 @@ Result<void> verify_alone(const Computed& ours, runtime::Device& device, ModelBe
   bench.max_error = worst_output(ours.decided.graph, ours.outputs, plain,
                                  target::products_of(ours.compile.target));
   bench.verified = bench.max_error <= 1;
+  if (ours.compile.floats != DType::kF32) {
+    for (std::size_t i = 0; i < plain.size(); ++i)
+      result->error_of_floats =
+          std::max(result->error_of_floats, range_error(ours.outputs[i], plain[i]));
+  }
   bench.compared =
       bench.verified || !agree_but_for_no_numbers(ours.decided.graph, ours.outputs, plain);
   if (!ours.quantised) return {};
@@ -347,6 +353,8 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const ModelBenchOp
               compile_decided(decided, how.target, device.get()));
   bench.build_ms = milliseconds_since(build);
   describe(compiled, &result);
+  result.narrow_share = narrow_share(decided.tasks);
+  result.faster_floats = faster_floats(how.target, how.floats, decided.tasks);
 
   Computed ours{model, decided, compiled, options, how, false, {}, {}};
   const std::vector<bool> quantised = quantised_outputs(decided.graph);
@@ -369,7 +377,8 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const ModelBenchOp
   TESSERA_TRY(const std::vector<std::unique_ptr<Beside>> beside,
               start_beside(ours, *device, &timer, &bench));
   // A peer that disagrees may itself be wrong.
-  if (!bench.verified) TESSERA_DO(verify_alone(ours, *device, &result));
+  if (!bench.verified || how.floats != DType::kF32)
+    TESSERA_DO(verify_alone(ours, *device, &result));
   TESSERA_DO(verify_kernels(ours, runner, &result));
   warm_up(options.warmup_s, [&] { (void)runner.run(); });
   if (options.profile) {

@@ -44,7 +44,10 @@ struct ModelBenchResult {
   // "ort 1.30", "every node alone", of GPUs "this machine's cores"; of models with narrow types
   // "the interpreter, kernel by kernel".
   std::string verified_by;
-  std::string wrong_node;  // of the first kernel that differs, where kernels were compared
+  double narrow_share = 0;     // of the products (app/compile/float_products.h)
+  std::string faster_floats;   // likewise
+  double error_of_floats = 0;  // with f32 computed in another type: range_error() against f32
+  std::string wrong_node;      // of the first kernel that differs, where kernels were compared
   // Of quantised models, with the same code made in another way: what that is, and how much of it
   // is the same.
   std::string agrees_with;

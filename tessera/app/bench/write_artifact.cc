@@ -5,6 +5,7 @@
 #include "tessera/app/bench/compare_outputs.h"
 #include "tessera/app/bench/model_inputs.h"
 #include "tessera/app/compile/about_model.h"
+#include "tessera/app/compile/float_products.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/backend/exec/model_runner.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
@@ -76,6 +77,8 @@ Result<WrittenArtifact> write_artifact(ModelSource& source, const CompileOptions
     return about_model(report.error(), source.spec());
   if (!report) return report.error();
   WrittenArtifact out{std::move(*report), model->tasks.tasks.size(), std::move(model->judged), {}};
+  out.narrow_share = narrow_share(model->tasks);
+  out.faster_floats = faster_floats(compile.target, compile.floats, model->tasks);
   if (kept) out.check = check_artifact(folder, *kept, model->tasks, compile.target, options.model);
   return out;
 }

@@ -23,6 +23,8 @@ struct WrittenArtifact {
   std::size_t tasks = 0;
   std::optional<ZeroTrialResult> judged;  // as DecidedModel has it
   std::optional<ArtifactCheck> check;
+  double narrow_share = 0;    // of its products (float_products.h)
+  std::string faster_floats;  // likewise
 };
 
 // Decides about the model and writes it to `folder`. `check`: runs the artifact and the model,

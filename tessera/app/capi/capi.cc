@@ -8,6 +8,7 @@
 #include "tessera/app/capi/handles.h"
 #include "tessera/app/compile/about_model.h"
 #include "tessera/app/compile/decide_model.h"
+#include "tessera/app/compile/float_products.h"
 #include "tessera/app/compile/open_model.h"
 #include "tessera/backend/artifact/compile_artifact.h"
 #include "tessera/backend/artifact/model_program.h"
@@ -146,6 +147,9 @@ Result<Destination> read_options(const tsr_compile_options& options, app::Compil
   }
   if (options.fast_math) {
     TESSERA_TRY(decide->target, target::allow_fast_math(decide->target, options.fast_math));
+  }
+  if (options.dtype) {
+    TESSERA_TRY(decide->floats, app::float_type(options.dtype));
   }
   if (options.target) {
     to.gpu = decide->target.is_gpu();

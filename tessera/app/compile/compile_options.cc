@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "tessera/app/compile/float_products.h"
 #include "tessera/frontend/plan/rules.h"
 #include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/support/byte_stream.h"
@@ -12,7 +13,13 @@ namespace tessera::app {
 graph::PassOptions passes_for(const CompileOptions& options) {
   graph::PassOptions passes;
   passes.skip = options.optimize ? options.skip_passes : graph::pass_names();
+  // What the machine cannot compute with is no choice: unoptimized, too, it is f32.
+  if (!options.optimize) std::erase(passes.skip, "widen_floats");
   passes.floats = options.floats;
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    if (!multiplies(options.target, type)) passes.widened.insert(type);
+  }
+  passes.narrow_windows = options.target.is_gpu();
   passes.rules = plan::rules_for(options.target);
   if (options.plan)
     passes.decider = std::make_shared<plan::Decider>(options.plan->plan().decisions);

@@ -24,7 +24,7 @@ struct CompileOptions {
   // QDQ models multiply bytes where a multiple of so many elements is summed (0: nowhere;
   // onnx/integer_products.h), unless f32 is computed in another type. Nothing: as the target needs.
   std::optional<std::int64_t> integer_products;
-  bool optimize = true;  // false: the graph as import leaves it
+  bool optimize = true;  // false: the graph as import leaves it, but for widen_floats
   std::vector<std::string> skip_passes;
   DType floats = DType::kF32;  // as graph::PassOptions has it
   bool fuse = true;            // false: every node its own kernel

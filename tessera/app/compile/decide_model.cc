@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/app/compile/float_products.h"
 #include "tessera/app/compile/load_graph.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/machine/target/measured_as.h"
@@ -68,6 +69,7 @@ Result<void> judge(const CompileOptions& options, DecidedModel* model) {
 
 Result<DecidedModel> decide_model(ModelSource& source, const CompileOptions& options) {
   DecidedModel out;
+  TESSERA_DO(check_floats(options.target, options.floats));
   TESSERA_TRY(const onnx::Model* model, source.model());
   TESSERA_TRY(graph::Graph imported, import_graph(*model, options));
   source.forget();

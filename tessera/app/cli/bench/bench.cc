@@ -21,6 +21,7 @@
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/peer_args.h"
+#include "tessera/app/compile/float_products.h"
 #include "tessera/app/tune/tune_problem.h"
 #include "tessera/frontend/plan/rules.h"
 #include "tessera/lang/te/ops/winograd.h"
@@ -131,7 +132,7 @@ struct GivenOp {
 Result<std::vector<GivenOp>> given_ops(const BenchArgs& args, const target::Target& target,
                                        const SuiteLines& suite) {
   std::vector<GivenOp> out;
-  TESSERA_TRY(const DType dtype, float_type(args.model.dtype));
+  TESSERA_TRY(const DType dtype, app::float_type(args.model.dtype));
   const auto parse = [&](const std::string& text) {
     const bool typed = dtype == DType::kF32 || text.find("dtype=") != std::string::npos;
     return app::parse_op(typed ? text : fmt::format("{},dtype={}", text, to_text(dtype)),

@@ -45,6 +45,8 @@ nlohmann::ordered_json model_json(const app::ModelBenchResult& r) {
   j["live_bytes"] = r.live_bytes;
   j["constant_bytes"] = r.constant_bytes;
   j["verified_by"] = r.verified_by;
+  j["narrow_share"] = r.narrow_share;
+  j["error_of_floats"] = r.error_of_floats;
   if (!r.wrong_node.empty()) j["wrong_node"] = r.wrong_node;
   if (r.agreement) {
     j["agreement"] = to_json(*r.agreement);
@@ -65,6 +67,12 @@ void print(const app::ModelBenchResult& r, double peak) {
              static_cast<double>(r.constant_bytes) * 1e-6,
              static_cast<double>(r.arena_bytes) * 1e-6, r.verified_by);
   if (!r.wrong_node.empty()) fmt::print("    wrong in node {}\n", r.wrong_node);
+  if (r.narrow_share > 0) {
+    fmt::print("    {:.1f} % of multiplications in f16 or bf16", 100 * r.narrow_share);
+    if (r.error_of_floats > 0) fmt::print(", {:.1e} of the range away from f32", r.error_of_floats);
+    fmt::print("\n");
+  }
+  if (!r.faster_floats.empty()) fmt::print("    {}\n", r.faster_floats);
   if (r.agreement) fmt::print("    against {}: {}\n", r.agrees_with, to_text(*r.agreement));
   if (!r.not_numbers.empty() && !r.bench.verified) {
     fmt::print(

@@ -11,6 +11,7 @@
 
 #include "tessera/app/cli/common/arrays.h"
 #include "tessera/app/cli/common/command.h"
+#include "tessera/app/compile/float_products.h"
 #include "tessera/backend/artifact/metadata.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/machine/target/fast_math.h"
@@ -92,13 +93,6 @@ void add_fast_math_option(Flags& app, ModelArgs& args) {
 Result<target::Target> fast_target(const Result<target::Target>& target, const ModelArgs& args) {
   if (!target.ok()) return target.error();
   return target::allow_fast_math(*target, args.fast_math);
-}
-
-Result<DType> float_type(const std::string& name) {
-  for (const DType t : {DType::kF32, DType::kF16, DType::kBF16}) {
-    if (name == to_text(t)) return t;
-  }
-  return make_error(ErrorCode::kInvalidArgument, "--dtype {}: write f32, f16 or bf16", name);
 }
 
 void add_input_options(Flags& app, ModelArgs& args) {
@@ -209,7 +203,7 @@ Result<app::CompileOptions> compile_options(const ModelArgs& args, const target:
     }
   }
   options.skip_passes = args.skip;
-  TESSERA_TRY(options.floats, float_type(args.dtype));
+  TESSERA_TRY(options.floats, app::float_type(args.dtype));
   return options;
 }
 

@@ -35,8 +35,6 @@ void add_target_option(Flags& app, std::string& target, TargetUse use);
 void add_fast_math_option(Flags& app, ModelArgs& args);
 // --target, as --fast-math allows it to compute.
 Result<target::Target> fast_target(const Result<target::Target>& target, const ModelArgs& args);
-// --dtype: f32, f16 or bf16.
-Result<DType> float_type(const std::string& name);
 // --shape, --dim, --batch, --value and --max-loop-steps alone: of commands that name their models
 // in another way.
 void add_input_options(Flags& app, ModelArgs& args);

@@ -148,6 +148,9 @@ int compile_command(const CompileArgs& args) {
       result->check ? to_text(*result->check) : "not compared with the model; --check compares it");
   // On stderr, beside JSON too.
   if (result->judged) print_choices(*result->judged);
+  if (result->narrow_share > 0)
+    fmt::print(stderr, "{:.1f} % of multiplications in f16 or bf16\n", 100 * result->narrow_share);
+  if (!result->faster_floats.empty()) fmt::print(stderr, "{}\n", result->faster_floats);
   print_next_step(args);
   return result->check && result->check->wrong() ? kWrongNumbers : kOk;
 }

@@ -9,6 +9,7 @@
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/cli/dataset/dataset.h"
+#include "tessera/app/compile/float_products.h"
 #include "tessera/frontend/plan/convolution.h"
 #include "tessera/machine/target/measured_as.h"
 #include "tessera/support/counted.h"
@@ -31,7 +32,7 @@ int run_collect(CollectArgs& args) {
   app::CompileOptions compile;
   compile.target = o.target;
   for (const std::string& type : args.types) {
-    const Result<DType> floats = float_type(type);
+    const Result<DType> floats = app::float_type(type);
     if (!floats) return report(floats.error());
     compile.floats = *floats;
     for (const std::string& name : args.models) o.subjects.push_back({name, false, compile});

@@ -1,20 +1,20 @@
 #include <algorithm>
 #include <cmath>
-#include <limits>
+#include <functional>
 #include <map>
 
 #include "tessera/frontend/graph/op.h"
 #include "tessera/frontend/graph/passes/passes.h"
+#include "tessera/support/float_format.h"
+#include "tessera/support/tolerance.h"
 
 namespace tessera::graph {
 namespace {
 
-constexpr double kMostF16 = 65504;
-
 // What the type cannot hold becomes the largest that it can: masks are large numbers, and an
 // infinity times zero is none.
-HostTensor narrowed(const HostTensor& tensor, DType to) {
-  const double most = to == DType::kF16 ? kMostF16 : std::numeric_limits<double>::infinity();
+HostTensor converted(const HostTensor& tensor, DType to) {
+  const double most = float_format(to).largest();
   HostTensor out(to, tensor.shape());
   for (std::int64_t i = 0; i < tensor.size(); ++i) {
     const double v = tensor.get_float(i);
@@ -23,10 +23,20 @@ HostTensor narrowed(const HostTensor& tensor, DType to) {
   return out;
 }
 
-class NarrowFloats {
+// Products over windows that no instruction multiplies narrow floats for, whose images would be
+// widened again for every element of the window.
+bool sums_windows(const Graph& graph, const Node& node) {
+  if (node.op->is(fact::kConvolves)) return node.attrs.integer("group", 1) > 1;
+  return std::string_view(node.op->name) == "pool" && is_float(graph.type(node.inputs[0]).dtype);
+}
+
+// Values of one float type become another's where the nodes that make and read them are chosen.
+class ConvertFloats {
  public:
-  NarrowFloats(Graph& graph, DType to) : graph_(graph), to_(to) {
-    for (const Value& v : graph.values) was_wide_.push_back(v.type.dtype == DType::kF32);
+  using Choice = std::function<bool(const Node&)>;
+  ConvertFloats(Graph& graph, DType from, DType to, Choice choice)
+      : graph_(graph), from_(from), to_(to), chosen_(std::move(choice)) {
+    for (const Value& v : graph.values) was_.push_back(v.type.dtype == from);
   }
 
   Result<bool> run() {
@@ -34,9 +44,9 @@ class NarrowFloats {
     graph_.nodes.clear();
     bool changed = false;
     for (Node& node : old) {
-      if (stays_wide(node) || !narrow(node)) {
+      if (stays(node) || !convert(node)) {
         for (ValueId& id : node.inputs) {
-          if (is_wide(id)) id = as(id, DType::kF32);
+          if (is_from(id)) id = as(id, from_);
         }
       } else {
         changed = true;
@@ -44,48 +54,53 @@ class NarrowFloats {
       graph_.nodes.push_back(std::move(node));
     }
     for (ValueId& id : graph_.outputs) {
-      if (is_wide(id)) id = as(id, DType::kF32);
+      if (is_from(id)) id = as(id, from_);
     }
     return changed;
   }
 
  private:
-  bool is_wide(ValueId id) const {
-    return id != kNoValue && static_cast<std::size_t>(id) < was_wide_.size() &&
-           was_wide_[static_cast<std::size_t>(id)];
+  bool is_from(ValueId id) const {
+    return id != kNoValue && static_cast<std::size_t>(id) < was_.size() &&
+           was_[static_cast<std::size_t>(id)];
   }
 
-  // Functions of the host, and what has no f32 to narrow.
-  bool stays_wide(const Node& node) const {
+  // Functions of the host, and what has nothing to convert.
+  bool stays(const Node& node) const {
     const std::string_view op = node.op->name;
-    if (node.op->fusion == Fusion::kHost || op == "bitcast") return true;
+    if (node.op->fusion == Fusion::kHost || op == "bitcast" || !chosen_(node)) return true;
+    // Of a table, only what is looked up is converted.
+    if (node.op->is(fact::kIndexes) && graph_.constant(node.inputs[0])) return true;
     // Numbers that were integers, or become some, may be large.
-    if (op == "cast")
+    const bool narrows = unit_roundoff(to_) > unit_roundoff(from_);
+    if (op == "cast" && narrows)
       return !is_float(node.attrs.dtype("to")) || !is_float(graph_.type(node.inputs[0]).dtype);
-    return std::none_of(node.inputs.begin(), node.inputs.end(),
-                        [&](ValueId id) { return is_wide(id); });
+    const auto has = [&](const std::vector<ValueId>& ids) {
+      return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return is_from(id); });
+    };
+    return !has(node.inputs) && (narrows || !has(node.outputs));
   }
 
-  // The node on narrow inputs, if its operator takes them and gives what it gave before but for
+  // The node on converted inputs, if its operator takes them and gives what it gave before but for
   // the type.
-  bool narrow(Node& node) {
+  bool convert(Node& node) {
     Node tried = node;
-    if (tried.attrs.has("to") && tried.attrs.dtype("to") == DType::kF32)
+    if (tried.attrs.has("to") && tried.attrs.dtype("to") == from_)
       tried.attrs.set("to", std::string(tessera::to_text(to_)));
     for (ValueId& id : tried.inputs) {
-      if (is_wide(id)) id = as(id, to_);
+      if (is_from(id)) id = as(id, to_);
     }
     const auto types = tried.op->infer(view(graph_, tried));
     bool same = types.ok() && types->size() == tried.outputs.size();
     for (std::size_t o = 0; same && o < types->size(); ++o) {
       if (tried.outputs[o] == kNoValue) continue;
       const TensorType& was = graph_.type(tried.outputs[o]);
-      const DType now = was.dtype == DType::kF32 ? to_ : was.dtype;
+      const DType now = was.dtype == from_ ? to_ : was.dtype;
       same = (*types)[o] == TensorType{now, was.shape};
     }
     if (!same) return false;
     for (const ValueId id : tried.outputs) {
-      if (is_wide(id)) graph_.value(id).type.dtype = to_;
+      if (is_from(id)) graph_.value(id).type.dtype = to_;
     }
     node = std::move(tried);
     return true;
@@ -98,7 +113,7 @@ class NarrowFloats {
     if (!fresh) return known->second;
     const std::string name = fmt::format("{}.{}", graph_.value(id).name, tessera::to_text(type));
     if (const HostTensor* constant = graph_.constant(id)) {
-      known->second = graph_.add_constant(name, narrowed(*constant, type));
+      known->second = graph_.add_constant(name, converted(*constant, type));
     } else {
       Node cast{.op = find_op("cast"), .attrs = {}, .inputs = {id}, .outputs = {}, .origin = {}};
       cast.attrs.set("to", std::string(tessera::to_text(type)));
@@ -110,8 +125,9 @@ class NarrowFloats {
   }
 
   Graph& graph_;
-  DType to_;
-  std::vector<bool> was_wide_;  // by value, of those that were there
+  DType from_, to_;
+  Choice chosen_;
+  std::vector<bool> was_;  // of type `from_`, by value, of those that were there
   std::map<std::pair<ValueId, DType>, ValueId> made_;
 };
 
@@ -119,7 +135,22 @@ class NarrowFloats {
 
 Result<bool> narrow_floats(Graph& graph, const PassOptions& options) {
   if (options.floats == DType::kF32) return false;
-  return NarrowFloats(graph, options.floats).run();
+  const auto chosen = [&](const Node& node) {
+    return options.narrow_windows || !sums_windows(graph, node);
+  };
+  return ConvertFloats(graph, DType::kF32, options.floats, chosen).run();
+}
+
+Result<bool> widen_floats(Graph& graph, const PassOptions& options) {
+  bool changed = false;
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    const bool all = options.widened.contains(type);
+    if (!all && options.narrow_windows) continue;
+    const auto chosen = [&](const Node& node) { return all || sums_windows(graph, node); };
+    TESSERA_TRY(const bool now, ConvertFloats(graph, type, DType::kF32, chosen).run());
+    changed = changed || now;
+  }
+  return changed;
 }
 
 }  // namespace tessera::graph

@@ -14,6 +14,8 @@ struct Pass {
 
 const std::vector<Pass>& pass_list() {
   static const std::vector<Pass> list = {
+      // First: what folds or chooses by type sees the type that is computed in.
+      {"widen_floats", widen_floats},
       {"simplify", simplify},
       {"merge_common", merge_common},
       // Needs x * x for pow(x, 2), and one node for a difference that was exported twice.

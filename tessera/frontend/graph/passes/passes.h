@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct PassOptions {
 
   // What f32 is computed in: kF32, kF16 or kBF16. Inputs and outputs of the graph keep their types.
   DType floats = DType::kF32;
+  // Narrower floats that are computed in f32: the machine has no arithmetic for them.
+  std::set<DType> widened;
+  // Narrow floats are multiplied in windows as well: pools, depthwise and grouped convolutions.
+  bool narrow_windows = true;
 
   // Weights that an algorithm wants in another form get the right shape but no values: for those
   // who ask which kernels many plans lead to, and run none.
@@ -59,6 +64,9 @@ std::vector<std::string> pass_names();
 // Each pass returns whether it changed the graph and leaves dead nodes behind at most: `optimize`
 // compacts after every pass. Nodes with several outputs are moved, never rewritten.
 
+// Values of floats that the machine has no arithmetic for become f32, constants too. What only
+// looks up a table, or runs on the host, keeps the type.
+Result<bool> widen_floats(Graph& graph, const PassOptions& options);
 // Drops what no output needs.
 Result<bool> remove_dead(Graph& graph, const PassOptions& options);
 // Merges nodes with equal operator, attributes and inputs, and equal constants.

@@ -21,7 +21,7 @@ extern "C" {
 
 /* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
  * library serves all versions up to its own. */
-#define TSR_API_VERSION 6
+#define TSR_API_VERSION 7
 
 typedef struct tsr_model tsr_model;
 typedef struct tsr_session tsr_session;
@@ -67,6 +67,10 @@ typedef struct tsr_compile_options {
    * fraction; "bf16x6": as three parts of bf16, about as exactly as f32. TSR_UNSUPPORTED where the
    * target has none. NULL: nothing is rounded beyond types. */
   const char* fast_math;
+  /* Since version 7. "bf16" or "f16": compute f32 in it; weights are converted, sums stay f32,
+   * inputs and outputs keep their types. TSR_UNSUPPORTED where the target would not be faster so.
+   * NULL: f32. */
+  const char* dtype;
 } tsr_compile_options;
 
 enum { TSR_EMIT_SHARED = 0, TSR_EMIT_STATIC = 1, TSR_EMIT_OBJECT = 2 };

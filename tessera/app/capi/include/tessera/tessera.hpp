@@ -114,6 +114,7 @@ struct CompileOptions {
   std::string cost_model;  // "shipped", paths of weights, or empty: default schedules
   std::string target;      // empty: this machine's processor
   std::string fast_math;   // "tf32" or "bf16x6" on GPUs; empty: nothing is rounded beyond types
+  std::string dtype;       // "bf16" or "f16": what f32 is computed in; empty: f32
   int device = 0;
   void* queue = nullptr;
   int threads = 0, build_threads = 0;  // of the code, of the compiler; 0: one a core
@@ -285,6 +286,7 @@ class Model {
     given.queue = options.queue;
     given.threads = options.threads;
     given.fast_math = detail::text_or_null(options.fast_math);
+    given.dtype = detail::text_or_null(options.dtype);
     function(given);
   }
 
