@@ -69,10 +69,10 @@ class ConvertFloats {
   bool stays(const Node& node) const {
     const std::string_view op = node.op->name;
     if (node.op->fusion == Fusion::kHost || op == "bitcast" || !chosen_(node)) return true;
-    // Of a table, only what is looked up is converted.
-    if (node.op->is(fact::kIndexes) && graph_.constant(node.inputs[0])) return true;
-    // Numbers that were integers, or become some, may be large.
     const bool narrows = unit_roundoff(to_) > unit_roundoff(from_);
+    // Of a table, only what is looked up is widened.
+    if (!narrows && node.op->is(fact::kIndexes) && graph_.constant(node.inputs[0])) return true;
+    // Numbers that were integers, or become some, may be large.
     if (op == "cast" && narrows)
       return !is_float(node.attrs.dtype("to")) || !is_float(graph_.type(node.inputs[0]).dtype);
     const auto has = [&](const std::vector<ValueId>& ids) {
