@@ -1,6 +1,6 @@
-// What a machine does in a clock cycle of one core, by data sheet or by measurement: the numbers
-// that estimates of cost are made of. Physical quantities only; `tessera machine fit` measures
-// every one of them.
+// What a machine does in a clock cycle of one core, by data sheet or by measurement. Physical
+// quantities only; `tessera machine fit` measures them, except that the clock of a GPU is the
+// driver's. Tiles and prefetching of CPUs and the algorithms of convolutions follow from them.
 #pragma once
 
 #include <span>
