@@ -32,7 +32,7 @@ report::Ceilings from_measurements(const MachineReport& machine, const target::T
 Result<std::optional<report::Ceilings>> ceilings_of(const std::string& target, int threads) {
   const Result<target::Target> machine = target::target_from_text(target);
   if (!machine) return std::optional<report::Ceilings>();  // of a foreign log
-  if (machine->is_gpu()) return report::datasheet_ceilings(*machine);
+  if (const auto sheet = report::datasheet_ceilings(*machine)) return sheet;
   if (!target::same_machine(*machine, target::host())) return std::optional<report::Ceilings>();
   TESSERA_TRY(const MachineReport rates,
               measure_machine(target::host(), threads, {.samples = 10, .time_limit_s = 0.2}));

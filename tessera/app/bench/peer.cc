@@ -2,6 +2,7 @@
 
 #include <array>
 #include <filesystem>
+#include <utility>
 
 #include <dlfcn.h>
 
@@ -186,20 +187,29 @@ class ModuleModel final : public PeerModel {
   std::vector<HostTensor> tensors_;  // copies share memory
 };
 
+constexpr std::pair<const char*, target::Kind> kPeers[] = {
+    {"acl", target::Kind::kCpu},     {"blis", target::Kind::kCpu},
+    {"cublas", target::Kind::kCuda}, {"cudnn", target::Kind::kCuda},
+    {"onednn", target::Kind::kCpu},  {"openblas", target::Kind::kCpu},
+    {"ort", target::Kind::kCpu},     {"torch", target::Kind::kCpu},
+    {"xnnpack", target::Kind::kCpu},
+};
+
 }  // namespace
 
 const std::vector<std::string>& peer_names() {
-  static const std::vector<std::string> names = {"acl",      "blis", "cublas", "cudnn",  "onednn",
-                                                 "openblas", "ort",  "torch",  "xnnpack"};
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> out;
+    for (const auto& [name, kind] : kPeers) out.emplace_back(name);
+    return out;
+  }();
   return names;
 }
 
 std::vector<std::string> peer_names_on(target::Kind kind) {
   std::vector<std::string> out;
-  for (const std::string& name : peer_names()) {
-    const bool cuda = name == "cublas" || name == "cudnn";
-    if (kind == target::Kind::kCuda ? cuda : kind == target::Kind::kCpu && !cuda)
-      out.push_back(name);
+  for (const auto& [name, on] : kPeers) {
+    if (on == kind) out.emplace_back(name);
   }
   return out;
 }

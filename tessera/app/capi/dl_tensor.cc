@@ -10,8 +10,8 @@ namespace {
 
 bool is_on(const tsr_dl_tensor& t, target::Kind device) {
   const std::int32_t type = t.device.device_type;
-  if (device == target::Kind::kCuda) return type == TSR_DL_CUDA || type == TSR_DL_CUDA_MANAGED;
-  return device == target::Kind::kOpenCl && type == TSR_DL_OPENCL;
+  const target::KindRow& row = target::row_of(device);
+  return type == row.dlpack || type == row.dlpack_managed;
 }
 
 // Calls visit(element index, pointer into `t`) for every element in row-major order.

@@ -107,7 +107,8 @@ Result<StageText> kernel_stage(const te::Dag& dag, const target::Target& target,
     TESSERA_TRY(const std::string code, code_of(options.stage, lowered, target));
     out.text += code;
   } else if (options.print_after.empty()) {
-    out.text += target.is_gpu() ? ir::to_text(lowered.program) : ir::to_text(lowered.func);
+    out.text +=
+        lowered.program.launches.empty() ? ir::to_text(lowered.func) : ir::to_text(lowered.program);
   }
   return out;
 }

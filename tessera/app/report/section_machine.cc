@@ -27,7 +27,7 @@ void add_target(const record::SessionRow& session, Html* page) {
       {"vector registers", fmt::format("{} of {} bytes", t->vector_registers, t->vector_bytes)},
       {"caches", fmt::format("{} L1, {} L2, {} L3", bytes_text(t->l1_bytes),
                              bytes_text(t->l2_bytes), bytes_text(t->l3_bytes))}};
-  if (t->is_gpu()) {
+  if (t->gpu.clock_mhz > 0) {
     rows.push_back({"memory", fmt::format("{} GB/s", t->gpu.bandwidth_gb_s)});
     rows.push_back({"clock", fmt::format("{} MHz", t->gpu.clock_mhz)});
   }

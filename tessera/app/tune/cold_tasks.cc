@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "tessera/machine/target/measured_as.h"
+
 namespace tessera::app {
 namespace {
 
@@ -12,13 +14,6 @@ double constant_bytes(const te::Dag& dag) {
       bytes += static_cast<double>(input.buffer.size() * size_bytes(input.buffer->dtype));
   }
   return bytes;
-}
-
-// Of the cache that all threads share, or of theirs together where there is none.
-double last_cache_bytes(const target::Target& t) {
-  if (t.is_gpu()) return static_cast<double>(t.l2_bytes);
-  const auto own = static_cast<double>(t.l2_bytes) * t.code_threads();
-  return std::max(static_cast<double>(t.l3_bytes), own);
 }
 
 }  // namespace
@@ -33,7 +28,7 @@ std::vector<bool> cold_tasks(const TuneProblem& problem, const target::Target& t
     std::for_each(p.preferred().begin(), p.preferred().end(), add);
 
   std::vector<bool> out(problem.tasks.size(), false);
-  const double cache = last_cache_bytes(target);
+  const double cache = target::last_cache_bytes(target);
   const auto mark = [&](const TaskUse& use) {
     const bool exceeds = !problem.subjects[use.subject].is_op && cache > 0 &&
                          bytes[use.subject] > cache &&

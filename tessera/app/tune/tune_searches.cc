@@ -5,22 +5,16 @@
 
 #include "tessera/app/compile/shipped_model.h"
 #include "tessera/app/tune/tune_costs.h"
-#include "tessera/machine/target/cpus.h"
+#include "tessera/app/tune/tune_pace.h"
 #include "tessera/support/hash.h"
 
 namespace tessera::app {
 namespace {
 
-// Trials of a task without any gain before it stops.
-constexpr std::int64_t kStopAfter = 512;
-// On a device trials are cheap.
-constexpr std::int64_t kStopAfterOnDevice = 2048;
 // A task that failed this often and never ran gets no more trials.
 constexpr std::int64_t kMostFailures = 16;
 // Of the budget: what a fit may take, of which there may be two.
 constexpr double kFitShare = 0.04;
-// Candidates are wanted there faster than one thread judges them; builders wait meanwhile.
-constexpr int kModelThreads = 4, kFeatureThreads = 16;
 
 }  // namespace
 
@@ -50,11 +44,7 @@ Result<void> TuneSearches::make_learner(const search::PolicyEntry& policy, bool 
   // A session that goes on waits for a fit of what is known.
   if (options_.budget_s > 0)
     learning.fit_limit_s = std::min(learning.fit_limit_s, kFitShare * options_.budget_s);
-  if (options_.target.is_gpu()) {
-    learning.features = "launch";
-    learning.threads = std::clamp(target::usable_cpus() / 4, 1, kModelThreads);
-    learning.feature_threads = std::clamp(target::usable_cpus() / 2, 1, kFeatureThreads);
-  }
+  pace_of(options_.target).prepare(&learning);
   if (options_.pretrained_optional && weights_folder().empty()) note_(kNoWeights);
   Result<std::unique_ptr<search::Learner>> made = search::Learner::make(learning);
   if (!made && options_.pretrained_optional && !learning.pretrained.empty()) {
@@ -75,8 +65,7 @@ Result<void> TuneSearches::make_learner(const search::PolicyEntry& policy, bool 
 
 void TuneSearches::make_scheduler() {
   search::SchedulerOptions schedule;
-  const std::int64_t patience = options_.target.is_gpu() ? kStopAfterOnDevice : kStopAfter;
-  schedule.stop_after = options_.record_space ? 0 : patience;
+  schedule.stop_after = options_.record_space ? 0 : pace_of(options_.target).stop_after;
   schedule.seed = options_.seed;
   if (problem_.subjects.size() > 1)
     schedule.objective = search::SchedulerOptions::Objective::kGeometricMean;

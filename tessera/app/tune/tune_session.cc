@@ -7,6 +7,7 @@
 
 #include "tessera/app/tune/cold_tasks.h"
 #include "tessera/app/tune/tune_costs.h"
+#include "tessera/app/tune/tune_pace.h"
 #include "tessera/machine/runtime/affinity.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/clock.h"
@@ -31,11 +32,9 @@ constexpr double kOverrunSeconds = 1, kOverrunShare = 0.05;
 // Of the time for searching: within which defaults are measured before rounds begin, and a trained
 // model is asked where these promise most.
 constexpr double kDefaultsShare = 0.5, kExpectShare = 0.1;
-// Rounds are as long as this many seconds of trials, within kRoundLeast and kRoundMost.
+// Rounds are as long as this many seconds of trials, within kRoundLeast and that of the pace.
 constexpr double kRoundSeconds = 2;
-constexpr double kRoundLeast = 8, kRoundMost = 64;
-// A trial on a device is short, and many builders wait for the next round.
-constexpr double kRoundMostOnDevice = 128;
+constexpr double kRoundLeast = 8;
 // ... and of a task whose candidates a trained model can tell apart before any is measured.
 constexpr double kRoundLeastTrained = 2;
 // Calibrations that tell how fast the machine is at the moment.
@@ -69,7 +68,8 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
                                           : cold_tasks(problem_, options.target)),
       order_(heaviest_first(problem_)),
       start_(start),
-      exclusive_(!options.target.is_gpu() && options.measure.threads >= target::usable_cpus()),
+      exclusive_(pace_of(options.target).on_processors &&
+                 options.measure.threads >= target::usable_cpus()),
       before_s_(problem_.tasks.size(), 0),
       default_record_(problem_.tasks.size(), 0),
       defaults_s_(problem_.tasks.size()),
@@ -293,8 +293,7 @@ bool TuneSession::submit(std::size_t task, const std::vector<decide::Candidate>&
 std::size_t TuneSession::round_size(std::size_t task) const {
   if (options_.batch > 0) return options_.batch;
   // A trial takes some samples of a call at least, and what building costs.
-  const bool on_device = options_.target.is_gpu();
-  const double trial_s = (on_device ? 0.01 : 0.03) + 5 * best_seconds(task);
+  const double trial_s = pace_of(options_.target).trial_s + 5 * best_seconds(task);
   double n = kRoundSeconds / trial_s;
   // Within half of what is left every task should have had a round.
   const double live = std::max(1.0, static_cast<double>(searches_->live()));
@@ -307,7 +306,7 @@ std::size_t TuneSession::round_size(std::size_t task) const {
   }
   const bool trained = searches_->is_open(task) && searches_->task(task).believes_global();
   return static_cast<std::size_t>(std::clamp(n, trained ? kRoundLeastTrained : kRoundLeast,
-                                             on_device ? kRoundMostOnDevice : kRoundMost));
+                                             pace_of(options_.target).round_most));
 }
 
 std::size_t TuneSession::trials_left(std::size_t task) const {
@@ -327,9 +326,7 @@ Result<void> TuneSession::fill() {
   const Clock::time_point begin = Clock::now();
   searches_->update();
   // The next round is proposed while the last third of this one is measured.
-  // Many builders work for a device: each has a candidate, and another one waits.
-  const std::size_t least =
-      options_.target.is_gpu() ? 2 * static_cast<std::size_t>(target::usable_cpus()) : 4;
+  const std::size_t least = pace_of(options_.target).waiting;
   while (loop_->pending() < std::max<std::size_t>(round_size(last_task_) / 3, least)) {
     const bool enough = options_.trials > 0 &&
                         trials_ + static_cast<std::int64_t>(loop_->pending()) >= options_.trials;

@@ -96,7 +96,7 @@ class Builder {
     const Clock::time_point start = Clock::now();
     if (model.target.row().launches) {
       TESSERA_TRY(code_, make_device_code(program.binaries, building_threads(options_.model)));
-      m.code = code_.kinds;
+      m.code = code_->kinds;
     } else {
       TESSERA_DO(add_kernels(program, &m));
     }
@@ -152,10 +152,10 @@ class Builder {
     constexpr std::uint64_t kAlignment = 64;
     TableParts parts{m, program.model, weights, add_blob(".tessera", 1, metadata_text_)};
     if (weights_) parts.embedded = add_blob(".rodata.weights", kAlignment, weights_->bytes());
-    if (program.model.target.row().launches) {
+    if (code_) {
       std::optional<ObjectLinker::Address> code;
-      if (!code_.bytes.empty()) code = add_blob(".rodata.code", kAlignment, code_.bytes);
-      add_device_program(parts, make_device_program(program, code_, weights), code, &image_,
+      if (!code_->bytes.empty()) code = add_blob(".rodata.code", kAlignment, code_->bytes);
+      add_device_program(parts, make_device_program(program, *code_, weights), code, &image_,
                          &linker_);
     } else {
       add_program(parts, &image_, &linker_);
@@ -194,7 +194,7 @@ class Builder {
   const ArtifactOptions& options_;
   const target::Target& target_;
   // What the linker refers to stands before it.
-  DeviceCode code_;
+  std::optional<DeviceCode> code_;     // of targets whose code a driver launches
   std::optional<MappedFile> weights_;  // that are embedded; the file itself is gone
   std::string metadata_text_;
   ObjectLinker linker_;

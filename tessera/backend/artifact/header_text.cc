@@ -42,6 +42,7 @@ std::string tensor_macros(const std::string& name, const char* kind,
 // What the functions say where processors and GPUs differ.
 struct Words {
   const char *open, *memory_bytes, *run, *run_tensors;
+  bool caller_memory;  // a run may use memory of the caller
 };
 
 constexpr Words kProcessor = {
@@ -51,7 +52,7 @@ constexpr Words kProcessor = {
     R"(Tensors
  * at multiples of 64 bytes are used in place, others are copied. memory: as many bytes as
  * memory_bytes says at a multiple of 64, or NULL for memory that the context owns.)",
-    "stream: NULL."};
+    "stream: NULL.", true};
 
 constexpr Words kGpu = {
     R"(Loads the driver, the code and the weights. options: NULL for the first device and embedded
@@ -62,10 +63,15 @@ constexpr Words kGpu = {
     R"(Those of the host are copied,
  * those of the device used in place (of CUDA: at multiples of 64 bytes; others are copied). stream:
  * a CUstream or cl_command_queue of the caller, or NULL for one of the context. With one of the
- * caller and all tensors on the device the run is only enqueued; else it is done on return.)"};
+ * caller and all tensors on the device the run is only enqueued; else it is done on return.)",
+    false};
+
+const Words& words_of(const Metadata& m) {
+  return target::row_of(m.device).launches ? kGpu : kProcessor;
+}
 
 std::string interface_text(const Metadata& m) {
-  const Words& words = target::row_of(m.device).launches ? kGpu : kProcessor;
+  const Words& words = words_of(m);
   return fmt::format(R"(
 /* Readable without opening. */
 const tsr_model_info* {0}_info(void);
@@ -130,7 +136,7 @@ std::string header_text(const Metadata& m) {
   out += fmt::format(
       "/* Host memory of a run with `workers` threads. */\n"
       "#define {}_MEMORY_BYTES(workers) ((int64_t){} + (int64_t)(workers) * {})\n",
-      upper(m.name), target::row_of(m.device).launches ? 0 : m.arena_bytes + m.shared_bytes,
+      upper(m.name), words_of(m).caller_memory ? m.arena_bytes + m.shared_bytes : 0,
       m.worker_bytes);
   out += interface_text(m);
   out += "\n#ifdef __cplusplus\n}\n#endif\n#endif\n";

@@ -15,4 +15,7 @@ int measured_threads(const Target& t, int threads);
 // CPUs: theirs are measured.
 std::optional<double> datasheet_gflops(const Target& t);
 
+// Of the cache that all threads of the code share, or of theirs together where there is none.
+double last_cache_bytes(const Target& t);
+
 }  // namespace tessera::target

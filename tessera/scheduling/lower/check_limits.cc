@@ -60,14 +60,12 @@ LaunchLimits launch_limits(const target::Target& target) {
   if (gpu.block_threads > 0) {
     limits.threads = gpu.block_threads;
     for (std::int64_t& most : limits.block) most = std::min(most, limits.threads);
+    limits.thread_registers = target.vector_registers;
+    limits.grid = target.row().grid;
   }
   if (gpu.block_shared_bytes > 0) limits.shared_bytes = gpu.block_shared_bytes;
   if (gpu.core_registers > 0) limits.registers = gpu.core_registers;
   limits.device = target;
-  if (target.row().launches) {
-    limits.thread_registers = target.vector_registers;
-    limits.grid = target.row().grid;
-  }
   return limits;
 }
 

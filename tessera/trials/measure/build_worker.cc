@@ -90,7 +90,7 @@ Built build_candidate(const te::Dag& dag, const schedule::Schedule& steps,
 void serve_builds(Channel& channel, const std::vector<te::Dag>& tasks, const target::Target& target,
                   const WorkerHooks& hooks, bool confine) {
   // PTX is assembled by a program of its own.
-  if (confine) confine_process(target.row().launches ? Work::kDevice : Work::kCode);
+  if (confine) confine_process(work_of(target));
   while (const std::optional<Frame> frame = channel.receive()) {
     Job job;
     if (frame->kind != Kind::kBuild || !decode(*frame, &job) || job.task >= tasks.size()) return;

@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "tessera/machine/target/cpus.h"
+#include "tessera/machine/target/target.h"
 #include "tessera/trials/measure/file_access.h"
 
 namespace tessera::measure {
@@ -310,6 +311,10 @@ void limit(decltype(RLIMIT_CORE) what, rlim_t most) {
 }
 
 }  // namespace
+
+Work work_of(const target::Target& target) {
+  return target.row().launches ? Work::kDevice : Work::kCode;
+}
 
 std::string confine_process(Work work) {
   limit(RLIMIT_CORE, 0);

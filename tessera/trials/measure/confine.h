@@ -5,12 +5,18 @@
 #include <cstdint>
 #include <string>
 
+namespace tessera::target {
+struct Target;
+}
+
 namespace tessera::measure {
 
 enum class Work : std::uint8_t {
   kCode,    // runs code of candidates, or compiles it in this process
   kDevice,  // uses the driver of a GPU, or its assembler: programs and libraries of others
 };
+
+Work work_of(const target::Target& target);
 
 // For a worker, before it starts threads. From then on the limits and the processors of other
 // processes are out of its reach, and:

@@ -95,9 +95,6 @@ void RunWorker::run_alone(const RunRequest& request, RunReply* reply) {
     candidates[i] = load_checked(request, i, &reply->measurements[i]);
   if (request.side_by_side) {
     stand_->time_together(candidates, request.items[0].job.cold_caches, reply);
-  if (!stand_) {
-    stand_ = parts_.target.row().launches ? make_device_stand(parts_) : make_cpu_stand(parts_);
-  }
   } else if (!candidates.empty() && candidates[0]) {
     stand_->time_alone(*candidates[0], request.items[0].job, reply->measurements.data(), reply);
   }
@@ -133,8 +130,8 @@ void serve_runs(Channel& channel, const std::vector<te::Dag>& tasks, const targe
                 volatile std::uint32_t* current) {
   watch_guards();
   // Code of a GPU makes no system calls, and its driver makes many.
-  if (options.confine) confine_process(target.row().launches ? Work::kDevice : Work::kCode);
-  const bool limited = options.confine && !target.row().launches;
+  if (options.confine) confine_process(work_of(target));
+  const bool limited = options.confine && work_of(target) == Work::kCode;
   RunWorker worker(channel, {tasks, target, options, expected, current});
   while (const std::optional<Frame> frame = channel.receive()) {
     RunRequest request;

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tessera/backend/artifact/model_program.h"
 #include "tessera/backend/artifact/staging_folder.h"
 #include "tessera/backend/artifact/toolchain.h"
 
@@ -34,7 +35,7 @@ Result<void> check_output_file(const std::string& path) {
 Result<void> check_output_artifact(const std::string& folder, const target::Target& target) {
   TESSERA_TRY(const artifact::StagingFolder staging, artifact::StagingFolder::make(folder));
   TESSERA_TRY([[maybe_unused]] const auto found,
-              artifact::find_linker(target.is_gpu() ? target::host() : target, ""));
+              artifact::find_linker(artifact::library_target(target), ""));
   return {};
 }
 
