@@ -85,9 +85,9 @@ std::string check_text(const ir::Func& func) {
 }
 
 std::string check_kernel(const RandomDag& dag, const lower::Lowered& lowered,
-                         const std::vector<HostTensor>& want) {
+                         const std::vector<HostTensor>& want, const target::Target& target) {
   const auto binary =
-      codegen::compile_kernel(lowered.func, target::host(), {.opt_level = 1, .verify_llvm = true});
+      codegen::compile_kernel(lowered.func, target, {.opt_level = 1, .verify_llvm = true});
   if (!binary.ok()) return binary.error().message;
   const auto kernel = runtime::load_kernel(*binary);
   if (!kernel.ok()) return kernel.error().message;
@@ -146,8 +146,7 @@ int count_nodes(const ir::Func& func) {
 
 // Vectors of four times the usual width: longer remainders, other splits of the lanes.
 std::string check_wide(const RandomDag& dag, const schedule::State& state,
-                       const std::vector<HostTensor>& want) {
-  target::Target wide = target::host();
+                       const std::vector<HostTensor>& want, target::Target wide) {
   wide.vector_bytes = 64;
   const auto lowered = lower::lower(state, wide);
   return lowered.ok() ? check_func(dag, *lowered, want) : lowered.error().message;
@@ -161,7 +160,7 @@ std::string check(const RandomDag& dag, const schedule::Schedule& schedule,
   const auto state = schedule::apply(dag.dag, schedule);
   if (!state.ok()) return "";  // refused: nothing to compare
   if (std::string bad = check_schedule_text(dag.dag, schedule, *state); !bad.empty()) return bad;
-  const auto built = lower::lower(*state, target::host(),
+  const auto built = lower::lower(*state, *options.target,
                                   {.print_after = {}, .stop_after = "build_loop_nest", .skip = {}});
   if (!built.ok())
     return built.error().code == ErrorCode::kIllegalSchedule
@@ -169,27 +168,27 @@ std::string check(const RandomDag& dag, const schedule::Schedule& schedule,
                : "build_loop_nest: " + built.error().message;
   if (std::string bad = check_func(dag, *built, *want); !bad.empty())
     return "after build_loop_nest: " + bad;
-  const auto lowered = lower::lower(*state, target::host());
+  const auto lowered = lower::lower(*state, *options.target);
   if (!lowered.ok())
     return lowered.error().code == ErrorCode::kIllegalSchedule
                ? ""
                : "lower: " + lowered.error().message;
   if (std::string bad = check_func(dag, *lowered, *want); !bad.empty()) {
-    for (const std::string& pass : lower::pass_names(target::host())) {
-      const auto part =
-          lower::lower(*state, target::host(), {.print_after = {}, .stop_after = pass, .skip = {}});
+    for (const std::string& pass : lower::pass_names(*options.target)) {
+      const auto part = lower::lower(*state, *options.target,
+                                     {.print_after = {}, .stop_after = pass, .skip = {}});
       if (const std::string first = check_func(dag, *part, *want); !first.empty())
         return "after " + pass + ": " + first;
     }
     return "after lowering: " + bad;
   }
-  if (std::string bad = check_wide(dag, *state, *want); !bad.empty())
+  if (std::string bad = check_wide(dag, *state, *want, *options.target); !bad.empty())
     return "lowered for wide vectors: " + bad;
   const bool small = count_nodes(lowered->func) <= kMaxNodes;
   if (std::string bad = small ? check_text(lowered->func) : ""; !bad.empty())
     return "lowered function: " + bad;
   if (!options.compile || !small) return "";
-  const std::string bad = check_kernel(dag, *lowered, *want);
+  const std::string bad = check_kernel(dag, *lowered, *want, *options.target);
   return bad.empty() ? "" : "compiled kernel, " + bad;
 }
 

@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "random_dag.h"
+#include "tessera/machine/target/target.h"
 #include "tessera/scheduling/schedule/step.h"
 
 namespace tessera::fuzz {
 
 struct CheckOptions {
   bool compile = true;  // also run machine code, on one thread and on three
+  const target::Target* target = &target::host();  // its code must run here
 };
 
 // Empty when interp(dag), interp(loops as built), interp(loops as lowered) and the compiled kernel

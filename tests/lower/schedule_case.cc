@@ -4,7 +4,6 @@
 
 #include "tessera/lang/ir/text.h"
 #include "tessera/lang/te/op_spec.h"
-#include "tests/fuzz/check_case.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::lower {
@@ -30,12 +29,13 @@ fuzz::RandomDag with_inputs(const te::Dag& dag, std::int64_t index_limit) {
 
 }  // namespace
 
-void expect_agrees(const te::Dag& dag, const std::string& schedule, std::int64_t index_limit) {
+void expect_agrees(const te::Dag& dag, const std::string& schedule, std::int64_t index_limit,
+                   const fuzz::CheckOptions& options) {
   const auto steps = schedule::schedule_from_text(schedule);
   ASSERT_TRUE(steps.ok()) << steps.error().message;
-  const auto lowered = lower(dag, *steps, target::host());
+  const auto lowered = lower(dag, *steps, *options.target);
   ASSERT_TRUE(lowered.ok()) << lowered.error().message;
-  EXPECT_EQ(fuzz::check_case(with_inputs(dag, index_limit), *steps), "")
+  EXPECT_EQ(fuzz::check_case(with_inputs(dag, index_limit), *steps, options), "")
       << te::to_text(dag) << schedule << ir::to_text(lowered->func);
 }
 

@@ -67,6 +67,12 @@ Scalar eval_call(const Node& node, int lane, Frame& frame) {
       return eval_matrix(node, lane, frame);
     case Intrinsic::kMma:
       return eval_mma(node, lane, frame);
+    case Intrinsic::kTileZero:
+    case Intrinsic::kTileLoad:
+    case Intrinsic::kTileDot:
+    case Intrinsic::kTileStore:
+      run_tile(node, frame);
+      return of_int(0);
     case Intrinsic::kDot4:
       return dot(node, lane, 4 * lane, 4 * lane, 4, frame);
     case Intrinsic::kDot2:

@@ -1,6 +1,7 @@
 // Expressions compiled to a compact tree that is evaluated lane by lane, and the memory they read.
 #pragma once
 
+#include <array>
 #include <deque>
 #include <functional>
 #include <map>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "tessera/lang/interp/scalar.h"
+#include "tessera/lang/interp/tiles.h"
 #include "tessera/lang/ir/expr.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/support/result.h"
@@ -41,8 +43,9 @@ struct Frame {
       error;  // the first failure; evaluation continues with zeros until a loop sees it
   // Computes element `element` of memory `slot` when it is read before it is defined; may be empty.
   std::function<void(std::size_t slot, std::int64_t element)> demand;
-  Threads* threads = nullptr;  // of the block that this one is in; null where one thread runs
-  std::size_t thread = 0;      // number in the block
+  std::array<Tile, kTiles> tiles;  // by number
+  Threads* threads = nullptr;      // of the block that this one is in; null where one thread runs
+  std::size_t thread = 0;          // number in the block
 };
 
 // One expression node with its operands resolved to slots.

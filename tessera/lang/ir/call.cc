@@ -71,6 +71,50 @@ Typing mma(const std::vector<Expr>& args, DType acc, bool bytes, int group) {
 Typing mma2x8(const std::vector<Expr>& args) { return mma(args, DType::kI32, true, 4); }
 Typing mma2x4(const std::vector<Expr>& args) { return mma(args, DType::kF32, false, 2); }
 
+constexpr std::int64_t kTiles = 8, kTileRows = 16, kTileRowBytes = 64;
+constexpr std::int64_t kMostTileStep = std::int64_t{1} << 40;
+
+bool is_number(const Expr& e, std::int64_t least, std::int64_t most) {
+  const auto* n = e.as<IntImm>();
+  return n && n->value >= least && n->value <= most;
+}
+
+bool is_tile(const Expr& e) { return is_number(e, 0, kTiles - 1); }
+
+Typing tile(const std::vector<Expr>& args, std::size_t rows, DType type) {
+  if (!is_tile(args[0])) return fail("not the number of a tile");
+  if (!is_number(args[rows], 1, kTileRows) ||
+      !is_number(args[rows + 1], 1, kTileRowBytes / size_bytes(type)))
+    return fail("rows or columns do not fit into a tile");
+  return {Type()};
+}
+
+Typing tile_zero(const std::vector<Expr>& args) { return tile(args, 1, DType::kI32); }
+
+Typing tile_load(const std::vector<Expr>& args) {
+  const auto* load = args[1].as<Load>();
+  if (!load || load->type.lanes != 1) return fail("not a load of one element");
+  const DType t = load->type.dtype;
+  if (!is_byte(t) && t != DType::kBF16) return fail("operand has the wrong type");
+  if (!is_number(args[2], 0, kMostTileStep)) return fail("rows are not a constant apart");
+  return tile(args, 3, t);
+}
+
+Typing tile_dot(const std::vector<Expr>& args) {
+  if (!is_tile(args[0]) || !is_tile(args[1]) || !is_tile(args[2]))
+    return fail("not the number of a tile");
+  return {Type()};
+}
+
+Typing tile_store(const std::vector<Expr>& args) {
+  const auto* load = args[1].as<Load>();
+  if (!load || load->type.lanes != 1) return fail("not a load of one element");
+  const DType t = load->type.dtype;
+  if (t != DType::kI32 && t != DType::kF32) return fail("accumulator has the wrong type");
+  if (!is_number(args[2], 0, kMostTileStep)) return fail("rows are not a constant apart");
+  return tile(args, 3, t);
+}
+
 Typing shuffle_xor(const std::vector<Expr>& args) {
   const bool pair = args[0].lanes() == 2 && size_bytes(args[0].dtype()) == 2;
   if (args[0].lanes() != 1 && !pair)
@@ -185,6 +229,10 @@ constexpr std::array kRows = {
     Row{Intrinsic::kDot2, "dot2", 3, dot2},
     Row{Intrinsic::kMma2x8, "mma2x8", 3, mma2x8},
     Row{Intrinsic::kMma2x4, "mma2x4", 3, mma2x4},
+    Row{Intrinsic::kTileZero, "tile_zero", 3, tile_zero},
+    Row{Intrinsic::kTileLoad, "tile_load", 5, tile_load},
+    Row{Intrinsic::kTileDot, "tile_dot", 3, tile_dot},
+    Row{Intrinsic::kTileStore, "tile_store", 5, tile_store},
     Row{Intrinsic::kShuffleXor, "shuffle_xor", 2, shuffle_xor},
     Row{Intrinsic::kAsyncCopy, "async_copy", 2, async_copy},
     Row{Intrinsic::kAsyncCommit, "async_commit", 0, async_commit},

@@ -257,6 +257,14 @@ enum class Intrinsic : std::uint8_t {
   kDot2,      // acc[i] + sum_{q<2} a[2i+q]*b[2i+q]; acc f32xN, a and b bf16 x2N
   kMma2x8,    // acc i32x4 (2x2 row-major) + a(2x8 i8/u8) * b(2x8)^T
   kMma2x4,    // acc f32x4 (2x2 row-major) + a(2x4 bf16) * b(2x4)^T
+  // Of the eight tile registers of a thread. Each stands alone in an Evaluate and gives i64 0; all
+  // numbers are constants. Rows have up to 64 bytes.
+  kTileZero,  // tile, rows, columns: sums (4 bytes each), all 0
+  kTileLoad,  // tile, a Load = the first element, elements from row to row, rows, columns
+  kTileDot,   // sums, left, right: sums[i][j] += left[i][g*q+r] * right[q][g*j+r] over q and r < g,
+              // where g elements have 4 bytes; i8/u8 are summed in i32, bf16 in f32
+  kTileStore,  // tile of sums, a Load = where the first goes, elements from row to row, rows,
+               // columns
   // Of threads: only in launches. Those of asynchronous copies stand alone in an Evaluate and give
   // i64 0; all threads of a warp evaluate kMatrixRows, kMatrixColumns and kMma together.
   kShuffleXor,  // 2 args: scalar value, constant mask within a warp: the value that the thread of

@@ -11,11 +11,11 @@ constexpr std::array<std::string_view, 19> kAArch64Features = {
     "fp-armv8", "neon",    "crc",     "aes",  "sha2", "lse",  "rdm", "rcpc", "jsconv", "complxnum",
     "fullfp16", "dotprod", "fp16fml", "sha3", "bf16", "i8mm", "sve", "sve2", "sme"};
 
-constexpr std::array<std::string_view, 25> kX86Features = {
+constexpr std::array<std::string_view, 28> kX86Features = {
     "sse3",       "ssse3",    "sse4.1",   "sse4.2",   "popcnt",     "avx",        "f16c",
     "fma",        "avx2",     "bmi",      "bmi2",     "lzcnt",      "movbe",      "avx512f",
     "avx512cd",   "avx512bw", "avx512dq", "avx512vl", "avx512vbmi", "avx512vnni", "avx512bf16",
-    "avx512fp16", "avxvnni",  "gfni",     "vaes"};
+    "avx512fp16", "avxvnni",  "gfni",     "vaes",     "amx-tile",   "amx-bf16",   "amx-int8"};
 
 template <class Visit>
 void for_each_feature(std::string_view features, Visit visit) {
@@ -104,6 +104,8 @@ void derive_from_features(Target& t) {
   t.has_bf16_mma = false;
   t.has_i8_dot = has("avx512vnni") || has("avxvnni");
   t.has_i8_mma = false;
+  t.has_bf16_tiles = has("amx-tile") && has("amx-bf16");
+  t.has_i8_tiles = has("amx-tile") && has("amx-int8");
 }
 
 }  // namespace tessera::target

@@ -4,6 +4,8 @@
 #include <cstring>
 
 #include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "tessera/machine/target/host_cpu.h"
 
@@ -21,7 +23,7 @@ Registers cpuid(unsigned leaf, unsigned subleaf) {
   return r;
 }
 
-enum class Saved { kAlways, kYmm, kZmm };  // the register state a feature needs
+enum class Saved { kAlways, kYmm, kZmm, kTiles };  // the register state a feature needs
 
 struct CpuidBit {
   std::string_view feature;
@@ -32,7 +34,7 @@ struct CpuidBit {
 };
 
 // Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2, CPUID.
-constexpr std::array<CpuidBit, 25> kCpuidBits = {{
+constexpr std::array<CpuidBit, 28> kCpuidBits = {{
     {"sse3", 1, 0, &Registers::ecx, 0, Saved::kAlways},
     {"ssse3", 1, 0, &Registers::ecx, 9, Saved::kAlways},
     {"fma", 1, 0, &Registers::ecx, 12, Saved::kYmm},
@@ -55,18 +57,29 @@ constexpr std::array<CpuidBit, 25> kCpuidBits = {{
     {"vaes", 7, 0, &Registers::ecx, 9, Saved::kYmm},
     {"avx512vnni", 7, 0, &Registers::ecx, 11, Saved::kZmm},
     {"avx512fp16", 7, 0, &Registers::edx, 23, Saved::kZmm},
+    {"amx-bf16", 7, 0, &Registers::edx, 22, Saved::kTiles},
+    {"amx-tile", 7, 0, &Registers::edx, 24, Saved::kTiles},
+    {"amx-int8", 7, 0, &Registers::edx, 25, Saved::kTiles},
     {"avxvnni", 7, 1, &Registers::eax, 4, Saved::kYmm},
     {"avx512bf16", 7, 1, &Registers::eax, 5, Saved::kZmm},
     {"lzcnt", 0x80000001, 0, &Registers::ecx, 5, Saved::kAlways},
 }};
+
+// Linux makes room for tiles only in processes that ask for it, and for all their threads.
+bool may_use_tiles() {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
 
 Saved saved_state() {
   if ((cpuid(1, 0).ecx >> 27 & 1) == 0) return Saved::kAlways;  // OSXSAVE: xgetbv is not available
   unsigned low = 0;
   unsigned high = 0;
   __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-  constexpr unsigned kYmmState = 0x06;  // XMM, upper halves of YMM
-  constexpr unsigned kZmmState = 0xe6;  // the same, mask registers, upper ZMM, ZMM16-31
+  constexpr unsigned kYmmState = 0x06;      // XMM, upper halves of YMM
+  constexpr unsigned kZmmState = 0xe6;      // the same, mask registers, upper ZMM, ZMM16-31
+  constexpr unsigned kTileState = 0x600e6;  // the same, tiles and their shapes
+  if ((low & kTileState) == kTileState && may_use_tiles()) return Saved::kTiles;
   if ((low & kZmmState) == kZmmState) return Saved::kZmm;
   return (low & kYmmState) == kYmmState ? Saved::kYmm : Saved::kAlways;
 }

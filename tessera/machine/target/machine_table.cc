@@ -61,9 +61,10 @@ constexpr std::array kMachines = {
     Machine{"icelake-server", Arch::kX86_64, "icelake-server", kX86V4,
             "avx512vbmi,avx512vnni,gfni,vaes", 32, 48 * kKiB, 1280 * kKiB, 54 * kMiB, 64},
     // Xeon Platinum 8488C: 48 cores, 48 KiB L1d, 2 MiB L2, 105 MiB L3.
-    Machine{"sapphirerapids", Arch::kX86_64, "sapphirerapids", kX86V4,
-            "avx512vbmi,avx512vnni,avx512bf16,avx512fp16,avxvnni,gfni,vaes", 48, 48 * kKiB,
-            2 * kMiB, 105 * kMiB, 64},
+    Machine{
+        "sapphirerapids", Arch::kX86_64, "sapphirerapids", kX86V4,
+        "avx512vbmi,avx512vnni,avx512bf16,avx512fp16,avxvnni,gfni,vaes,amx-tile,amx-bf16,amx-int8",
+        48, 48 * kKiB, 2 * kMiB, 105 * kMiB, 64},
     // EPYC 7763: 64 cores, 32 KiB L1d, 512 KiB L2, 32 MiB L3 for each group of 8 cores.
     Machine{"znver3", Arch::kX86_64, "znver3", kX86V3, "vaes", 64, 32 * kKiB, 512 * kKiB, 32 * kMiB,
             64},

@@ -17,6 +17,9 @@ constexpr Ability kAbilities[] = {{"fma", "fused multiply-add", &Target::has_fma
                                   {"bf16_mma", "bf16 matrix products", &Target::has_bf16_mma},
                                   {"i8_dot", "int8 dot products", &Target::has_i8_dot},
                                   {"i8_mma", "int8 matrix products", &Target::has_i8_mma}};
+// What is made without them runs as well as before where they exist.
+constexpr Ability kTiles[] = {{"bf16_tiles", "bf16 matrix tiles", &Target::has_bf16_tiles},
+                              {"i8_tiles", "int8 matrix tiles", &Target::has_i8_tiles}};
 
 }  // namespace
 
@@ -34,6 +37,10 @@ std::string mismatch(const Target& made_for, const Target& wanted) {
     if (made_for.*has == wanted.*has) continue;
     return made_for.*has ? fmt::format("made with {}, which {} lacks", name, wanted.name)
                          : fmt::format("made without {}, which {} has", name, wanted.name);
+  }
+  for (const auto& [word, name, has] : kTiles) {
+    if (made_for.*has && !(wanted.*has))
+      return fmt::format("made with {}, which {} lacks", name, wanted.name);
   }
   if (products_of(made_for) == Products::kTf32 && products_of(wanted) == Products::kExact)
     return "made with products in tf32, wanted without (fast math)";

@@ -47,6 +47,7 @@ constexpr MatrixInstruction on_gpu(std::string_view name, Operands operands, int
 
 constexpr bool Target::*kDot = &Target::has_i8_dot;
 constexpr bool Target::*kMma = &Target::has_i8_mma;
+constexpr bool Target::*kTiles = &Target::has_i8_tiles;
 
 // vpdpbusd multiplies unsigned by signed bytes. Two signed operands take it twice: one is made
 // unsigned by an offset, whose products are taken off again.
@@ -65,6 +66,12 @@ constexpr std::array kRows = {
            {"llvm.aarch64.neon.smmla", "llvm.aarch64.neon.ummla", "llvm.aarch64.neon.usmmla"}, 16),
     on_cpu("mma2x4", Operands::kVectors, 2, 4, kBf16, DType::kF32, Arch::kAArch64,
            {&Target::has_bf16_mma}, {"llvm.aarch64.neon.bfmmla"}, 16),
+
+    on_cpu("tile16x16x64", Operands::kTileRegisters, 16, 64, kBytes, DType::kI32, Arch::kX86_64,
+           {kTiles, kTiles, kTiles}, {"llvm.x86.tdpb{}d", "llvm.x86.tdpb{}d", "llvm.x86.tdpb{}d"},
+           64),
+    on_cpu("tile16x16x32", Operands::kTileRegisters, 16, 32, kBf16, DType::kF32, Arch::kX86_64,
+           {&Target::has_bf16_tiles}, {"llvm.x86.tdpbf16ps"}, 64),
 
     // "Matrix shape" tables of mma.sync and wgmma in the PTX ISA. wgmma ends with its generation.
     on_gpu("mma16x16x8", Operands::kFragments, kWarp, 16, 16, 8, kFloats, DType::kF32, 80, kForever,

@@ -15,8 +15,10 @@ namespace tessera::target {
 enum class Operands : std::uint8_t {
   kLanes,    // each lane of a vector has a sum of its own and k elements of both operands beside it
   kVectors,  // one vector register holds a whole operand
-  kFragments,  // the threads of a warp hold parts of the operands (ir::Intrinsic::kMma)
-  kTiles,      // tiles of shared memory, which a warp group names
+  kFragments,      // the threads of a warp hold parts of the operands (ir::Intrinsic::kMma)
+  kTiles,          // tiles of shared memory, which a warp group names
+  kTileRegisters,  // registers that hold up to m rows of 64 bytes; the right operand has its k
+                   // elements of a column in groups of 4 bytes (ir::Intrinsic::kTileDot)
 };
 
 // Operands of different signs are different instructions; floats are signed.
@@ -38,13 +40,16 @@ struct MatrixInstruction {
   int since = 0, until = 0;
 
   // How it is emitted: CPUs by LLVM's intrinsics, by Signs, with {} for the bits of a vector of at
-  // least `least_bytes`; GPUs by the opcode in their assembly language, with {} for the
-  // columns, if any number of them is possible, and the types of both operands. `unit_n`, `unit_k`:
-  // columns and depth of one opcode; an instruction of schedules may take several.
+  // least `least_bytes`, or for the letters of both signs (kTileRegisters); GPUs by the opcode in
+  // their assembly language, with {} for the columns, if any number of them is possible, and the
+  // types of both operands. `unit_n`, `unit_k`: columns and depth of one opcode; an instruction of
+  // schedules may take several.
   std::array<std::string_view, 3> emit{};
   int least_bytes = 0;
   int unit_n = 0, unit_k = 0;
 
+  // Elements of a sum that lie side by side in the right operand.
+  int group() const { return operands == Operands::kTileRegisters ? 4 / size_bytes(types[0]) : k; }
   bool takes(DType type) const { return type == types[0] || type == types[1]; }
 };
 

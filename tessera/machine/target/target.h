@@ -46,13 +46,15 @@ struct Target {
   int vector_bytes = 16;  // width of one vector register used for code; of GPUs: the widest access
   int vector_registers = 32;  // of GPUs: 32-bit registers of one thread
   bool has_fma = true;
-  bool has_f16 = false;       // f16 arithmetic
-  bool has_bf16_dot = false;  // bfdot / vdpbf16ps
-  bool has_bf16_mma = false;  // bfmmla
-  bool has_i8_dot = false;    // sdot/udot / vnni
-  bool has_i8_mma = false;    // smmla
-  int cores = 1;              // of GPUs: multiprocessors
-  int threads = 0;            // that the code shares its work among; 0: one for each core
+  bool has_f16 = false;         // f16 arithmetic
+  bool has_bf16_dot = false;    // bfdot / vdpbf16ps
+  bool has_bf16_mma = false;    // bfmmla
+  bool has_i8_dot = false;      // sdot/udot / vnni
+  bool has_i8_mma = false;      // smmla
+  bool has_bf16_tiles = false;  // tile registers: tdpbf16ps
+  bool has_i8_tiles = false;    // ... and tdpbssd with its variants for signs
+  int cores = 1;                // of GPUs: multiprocessors
+  int threads = 0;              // that the code shares its work among; 0: one for each core
   // Data caches; l1 and l2 per core. The l2 of a GPU serves all its cores.
   std::int64_t l1_bytes = 0, l2_bytes = 0, l3_bytes = 0;
   int line_bytes = 64;

@@ -9,6 +9,7 @@
 #include "tessera/scheduling/lower/lower_device.h"
 #include "tessera/scheduling/lower/partition_loops.h"
 #include "tessera/scheduling/lower/tensorize_loops.h"
+#include "tessera/scheduling/lower/tensorize_tiles.h"
 #include "tessera/scheduling/lower/unroll_loops.h"
 #include "tessera/scheduling/lower/vectorize_loops.h"
 #include "tessera/scheduling/schedule/inline_stages.h"
@@ -69,6 +70,9 @@ Result<Lowered> lower_loops(const schedule::State& state, const target::Target& 
   pass.run("tensorize_loops",
            [&](const ir::Stmt& s) { return tensorize_loops(s, attrs, &tensorized); });
   TESSERA_DO(tensorized);
+  pass.run("tensorize_tiles",
+           [&](const ir::Stmt& s) { return tensorize_tiles(s, attrs, &tensorized); });
+  TESSERA_DO(tensorized);
   pass.run("vectorize_loops",
            [&](const ir::Stmt& s) { return vectorize_loops(s, target.vector_bytes); });
   pass.run("unroll_loops",
@@ -95,7 +99,8 @@ std::vector<std::string> pass_names(const target::Target& target) {
   if (target.row().launches) return device_pass_names();
   return {"build_loop_nest", "simplify_loops",  "mark_auto_unroll", "partition_loops",
           "trim_loops",      "simplify_parts",  "flatten_buffers",  "simplify_indices",
-          "tensorize_loops", "vectorize_loops", "unroll_loops",     "simplify"};
+          "tensorize_loops", "tensorize_tiles", "vectorize_loops",  "unroll_loops",
+          "simplify"};
 }
 
 namespace {

@@ -18,6 +18,11 @@ namespace {
 //   kVectors: for i in 2, j in 2, q in k:       acc[2i + j] += wide(a[i, q])  * wide(b[j, q])
 using Instruction = target::MatrixInstruction;
 
+// Those of tile registers are another pass's.
+bool is_lanewise(const Instruction* i) {
+  return i && i->operands != target::Operands::kTileRegisters;
+}
+
 bool is_matrix(const Instruction& i) { return i.operands == target::Operands::kVectors; }
 
 // What computes as much in the IR.
@@ -63,7 +68,8 @@ class TensorizeLoops final : public ir::Mutator {
   // A mark that met no reduction must not be ignored in silence.
   void refuse_unmet_marks() const {
     for (const auto& [var, name] : attrs_.tensorize) {
-      if (matched_.count(var) || !result_->ok()) continue;
+      const Instruction* row = target::find_matrix(name, rows_);
+      if (matched_.count(var) || !result_->ok() || (row && !is_lanewise(row))) continue;
       *result_ = make_error(
           ErrorCode::kIllegalSchedule,
           "tensorize {}: loop {} is not the outermost of a nest that updates accumulators", name,
@@ -79,6 +85,7 @@ class TensorizeLoops final : public ir::Mutator {
     if (marked == attrs_.tensorize.end()) return Mutator::rewrite(s, loop);
     const Instruction* instruction = target::find_matrix(marked->second, rows_);
     if (!instruction) return s;
+    if (!is_lanewise(instruction)) return Mutator::rewrite(s, loop);
     const Nest nest = collect(loop);
     // Setting and writing back the accumulators runs over the spatial loops only.
     const std::size_t depth = is_matrix(*instruction) ? 3 : 2;

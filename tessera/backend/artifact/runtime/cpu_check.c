@@ -30,7 +30,7 @@ static int tsr_feature_present(const tsr_feature* f) {
 
 enum { TSR_EAX, TSR_EBX, TSR_ECX, TSR_EDX };
 /* The register state that the operating system must save for a feature to be usable. */
-enum { TSR_STATE_NONE = 0, TSR_STATE_YMM = 0x06, TSR_STATE_ZMM = 0xe6 };
+enum { TSR_STATE_NONE = 0, TSR_STATE_YMM = 0x06, TSR_STATE_ZMM = 0xe6, TSR_STATE_TILES = 0x600e6 };
 
 typedef struct tsr_feature {
   const char* name;
@@ -63,6 +63,9 @@ static const tsr_feature tsr_features[] = {
     {"vaes", 7, 0, TSR_ECX, 9, TSR_STATE_YMM},
     {"avx512vnni", 7, 0, TSR_ECX, 11, TSR_STATE_ZMM},
     {"avx512fp16", 7, 0, TSR_EDX, 23, TSR_STATE_ZMM},
+    {"amx-bf16", 7, 0, TSR_EDX, 22, TSR_STATE_TILES},
+    {"amx-tile", 7, 0, TSR_EDX, 24, TSR_STATE_TILES},
+    {"amx-int8", 7, 0, TSR_EDX, 25, TSR_STATE_TILES},
     {"avxvnni", 7, 1, TSR_EAX, 4, TSR_STATE_YMM},
     {"avx512bf16", 7, 1, TSR_EAX, 5, TSR_STATE_ZMM},
     {"lzcnt", 0x80000001, 0, TSR_ECX, 5, TSR_STATE_NONE},
@@ -75,10 +78,19 @@ static unsigned tsr_saved_state(void) {
   return low;
 }
 
+/* Linux makes room for tiles only in processes that ask for it: ARCH_REQ_XCOMP_PERM of
+   arch_prctl, without libc. */
+static int tsr_may_use_tiles(void) {
+  long result = 158;
+  __asm__ volatile("syscall" : "+a"(result) : "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
+  return result == 0;
+}
+
 static int tsr_feature_present(const tsr_feature* f) {
   unsigned r[4] = {0, 0, 0, 0};
   if (!__get_cpuid_count(f->leaf, f->subleaf, &r[0], &r[1], &r[2], &r[3])) return 0;
-  return (r[f->word] >> f->bit & 1) != 0 && (tsr_saved_state() & f->state) == f->state;
+  if ((r[f->word] >> f->bit & 1) == 0 || (tsr_saved_state() & f->state) != f->state) return 0;
+  return f->state != TSR_STATE_TILES || tsr_may_use_tiles();
 }
 
 #else

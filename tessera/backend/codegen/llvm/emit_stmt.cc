@@ -54,8 +54,10 @@ Result<KernelInfo> Emitter::emit() {
   }
   start();
   workspace_ = plan_workspace(body_);
+  uses_tiles_ = uses_tiles(body_);
   make_entry();
   if (body_) emit_stmt(body_);
+  release_tiles(body_);
   b_.CreateRet(b_.getInt32(0));
   if (failed_) return error_.with_context(name_);
   return KernelInfo{name_, workspace_.shared_bytes, workspace_.worker_bytes};
@@ -103,6 +105,12 @@ void Emitter::make_entry() {
 
 void Emitter::emit_stmt(const ir::Stmt& s) {
   if (!s || failed_) return;
+  const bool configured = uses_tiles_ && configure_tiles(s);
+  emit_statement(s);
+  if (configured) frame_.tiles = false;
+}
+
+void Emitter::emit_statement(const ir::Stmt& s) {
   memo_ = {};
   switch (s.kind()) {
     case ir::StmtKind::kFor:
@@ -139,6 +147,8 @@ void Emitter::emit_block(const std::vector<ir::Stmt>& stmts) {
       memo_ = {};
       if (const auto* store = stmts[i].as<ir::Store>()) {
         emit_store(*store);
+      } else if (is_tile_statement(stmts[i])) {
+        emit_tile(*stmts[i].as<ir::Evaluate>()->value.as<ir::Call>());
       } else {
         emit(stmts[i].as<ir::Evaluate>()->value);
       }
@@ -385,7 +395,9 @@ llvm::Function* Emitter::emit_body(const ir::For& loop,
       b_.CreateAdd(part, b_.getInt64(static_cast<std::uint64_t>(workspace_.shared_bytes)));
   frame_.worker = b_.CreateGEP(b_.getInt8Ty(), frame_.workspace, offset);
   open_scope(entry);
+  if (uses_tiles_) configure_tiles(loop.body);
   emit_loop(loop.var, f->getArg(1), b_.CreateSub(f->getArg(2), f->getArg(1)), true, loop.body);
+  release_tiles(loop.body);
   b_.CreateRetVoid();
   frame_ = std::move(outer);
   memo_ = {};

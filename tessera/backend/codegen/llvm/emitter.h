@@ -2,6 +2,7 @@
 // one ir::Launch -> a kernel of a GPU.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -44,6 +45,9 @@ inline constexpr EmitPolicy kGpuPolicy = {true, true, false, false, false};
 
 // Whether warp groups multiply: their tiles begin at multiples of ir::kTileAlign.
 bool has_group_products(const ir::Stmt& body);
+// Whether the statement is one of the intrinsics of tiles; whether any below it is.
+bool is_tile_statement(const ir::Stmt& s);
+bool uses_tiles(const ir::Stmt& s);
 
 class Emitter {
  public:
@@ -93,6 +97,7 @@ class Emitter {
     llvm::Value* workspace = nullptr;
     llvm::Value* worker = nullptr;  // start of this worker's part; null outside parallel loops
     llvm::Value* host = nullptr;
+    bool tiles = false;  // their shapes are set for what is being emitted
   };
   // Neighbouring scalars that are all broadcast in one straight-line region: loaded once, taken by
   // lane.
@@ -228,8 +233,15 @@ class Emitter {
   void store_sums(const ir::Buffer& buffer, const Linear& first,
                   const std::vector<llvm::Value*>& sums);
 
+  // emit_tiles.cc
+  bool configure_tiles(const ir::Stmt& s);
+  void release_tiles(const ir::Stmt& body);
+  void emit_tile(const ir::Call& call);
+  void emit_tile_dot(const ir::Call& call);
+
   // emit_stmt.cc
   void make_entry();
+  void emit_statement(const ir::Stmt& s);
   void emit_stmt(const ir::Stmt& s);
   void emit_block(const std::vector<ir::Stmt>& stmts);
   void emit_allocate(const ir::Allocate& allocate);
@@ -274,9 +286,11 @@ class Emitter {
   std::unordered_map<const ir::ExprNode*, std::size_t> factor_numbers_;
   std::vector<ir::Expr> keep_alive_;  // maps above hold bare nodes
   std::unordered_map<const ir::BufferNode*, std::pair<llvm::MDNode*, llvm::MDNode*>> alias_;
-  const bool grouped_;               // warp groups multiply
-  bool copies_ = false;              // a value for shared memory is emitted
-  std::set<ir::Buffer> group_sums_;  // of their products so far
+  const bool grouped_;                 // warp groups multiply
+  bool uses_tiles_ = false;            // tile registers
+  std::array<DType, 8> tile_types_{};  // of the operands that were loaded last
+  bool copies_ = false;                // a value for shared memory is emitted
+  std::set<ir::Buffer> group_sums_;    // of their products so far
   Error error_;
   llvm::Value* copy_guard_ = nullptr;  // whether the copies in between are made; null: they are
   bool failed_ = false;

@@ -41,6 +41,11 @@ class Ops {
   // Every intrinsic except kPrefetch. Null when the operand types have no meaning for it.
   llvm::Value* call(const ir::Call& call, const std::vector<llvm::Value*>& args);
 
+  // An intrinsic of LLVM, by its name without the types of overloads, and a call of it.
+  static unsigned intrinsic_named(const std::string& name);
+  llvm::Value* native(unsigned intrinsic, const std::vector<llvm::Type*>& overloads,
+                      const std::vector<llvm::Value*>& args);
+
  private:
   llvm::Value* widen(ir::Type from, llvm::Value* v);  // f16, bf16 -> f32
   llvm::Value* narrow(ir::Type to, llvm::Value* v);   // f32 -> f16, bf16
@@ -66,9 +71,6 @@ class Ops {
   llvm::Value* products(ir::Type t, DType wide, llvm::Value* a, ir::Type tb, llvm::Value* b);
   llvm::Value* sum_groups(llvm::Value* acc, llvm::Value* products, int group, bool is_float);
   llvm::Value* native_chunks(unsigned intrinsic, int lanes, const std::vector<llvm::Value*>& args);
-  static unsigned intrinsic_named(const std::string& name);
-  llvm::Value* native(unsigned intrinsic, const std::vector<llvm::Type*>& overloads,
-                      const std::vector<llvm::Value*>& args);
 
   llvm::IRBuilderBase& b_;
   llvm::Module& module_;

@@ -554,6 +554,10 @@ class KernelPrinter {
       case Intrinsic::kDot2:
       case Intrinsic::kMma2x8:
       case Intrinsic::kMma2x4:
+      case Intrinsic::kTileZero:
+      case Intrinsic::kTileLoad:
+      case Intrinsic::kTileDot:
+      case Intrinsic::kTileStore:
       case Intrinsic::kShuffleXor:
       case Intrinsic::kAsyncCopy:
       case Intrinsic::kAsyncCommit:
