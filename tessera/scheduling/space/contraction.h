@@ -44,9 +44,10 @@ struct PlacedContraction {
 };
 std::optional<PlacedContraction> place_contraction(Context& context, std::size_t stage);
 
-// A product of bytes by an instruction that adds four of them at once. False, and nothing is
-// written, where the target has none or the operands cannot be had in its order.
-bool schedule_byte_dots(Context& context, const Contraction& contraction, const Nest& nest);
+// A product of narrow elements by an instruction that adds several at once, on tile registers where
+// the target has them. False, and nothing is written, where it has neither or the operands cannot
+// be had in its order.
+bool schedule_dots(Context& context, const Contraction& contraction, const Nest& nest);
 
 // Writes the loops of the contraction, its nest and the copies of its operands. False when the
 // stage is none or has a shape that another family serves better.

@@ -10,9 +10,9 @@
 namespace tessera::space {
 namespace {
 
-// Products that one lane adds up.
-constexpr std::int64_t kGroup = 4;
 constexpr std::int64_t kManyVectors = 16;
+// Sums that tile registers hold at once, and rows that are worth a tile.
+constexpr std::int64_t kSumTiles = 4, kLeastTileRows = 4;
 
 // The widest vectors that leave no column over, where such exist: the rest of one is a loop.
 int whole_lanes(int widest, std::int64_t columns) {
@@ -23,15 +23,13 @@ int whole_lanes(int widest, std::int64_t columns) {
   return widest;
 }
 
-bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
-
-// The sum adds i32(a) * i32(b) and nothing around it.
-bool is_plain_product(const Stage& s) {
+// The sum adds wide(a) * wide(b) and nothing around it.
+bool is_plain_product(const Stage& s, DType wide) {
   const auto* product = s.op.values[0].as<ir::Binary>();
   if (!product || product->op != ir::BinaryOp::kMul) return false;
-  const auto widened = [](const ir::Expr& e) {
+  const auto widened = [&](const ir::Expr& e) {
     const auto* cast = e.as<ir::Cast>();
-    return cast && cast->type.dtype == DType::kI32 && cast->value.as<ir::Load>();
+    return cast && cast->type.dtype == wide && cast->value.as<ir::Load>();
   };
   return widened(product->a) && widened(product->b);
 }
@@ -48,41 +46,70 @@ bool plain(const Access& access) {
   });
 }
 
+// The most elements of a group that divide the sum, up to `most`; 0: it has no whole groups.
+std::int64_t even_depth(std::int64_t extent, std::int64_t most, std::int64_t group) {
+  for (std::int64_t depth = most; depth >= group; depth -= group) {
+    if (extent % depth == 0) return depth;
+  }
+  return 0;
+}
+
+// Time of the products of a column of tiles with so many rows each, in that of a row: short tiles
+// take as long as half of a whole one (x86-64, Sapphire Rapids).
+double tile_time(std::int64_t rows, std::int64_t tile) {
+  const auto time = [](std::int64_t r) { return r == 0 ? 0.0 : std::max(12.0, 4.5 + double(r)); };
+  return static_cast<double>(rows / tile) * time(tile) + time(rows % tile);
+}
+
+// The height of tiles that takes the least time for all rows.
+std::int64_t best_tile_rows(std::int64_t rows, std::int64_t most) {
+  std::int64_t best = std::min(rows, most);
+  for (std::int64_t h = best; h >= kLeastTileRows; --h) {
+    if (rows % h != 1 && tile_time(rows, h) < tile_time(rows, best)) best = h;
+  }
+  return best;
+}
+
 class DotWriter {
  public:
-  DotWriter(Context& context, const Contraction& c, const Nest& nest)
+  DotWriter(Context& context, const Contraction& c, const Nest& nest,
+            const target::MatrixInstruction& instruction)
       : context_(context),
         product_(c),
         nest_(nest),
+        instruction_(instruction),
+        group_(instruction.group()),
+        tiles_(instruction.operands == target::Operands::kTileRegisters),
         stage_(context.stage(c.stage)),
         nest_stage_(context.stage(nest.stage)),
         self_(nest.stage == c.stage),
-        lanes_(whole_lanes(context.lanes(DType::kI32), stage_.extent(c.vector))) {}
+        lanes_(tiles_ ? instruction.n
+                      : whole_lanes(context.lanes(instruction.sums), stage_.extent(c.vector))) {}
 
   // The operand as it is, or as a copy of it will be, has its groups side by side.
   bool legal() const {
-    if (stage_.dtype() != DType::kI32 || !is_byte(product_.a.buffer->dtype) ||
-        !is_byte(product_.b.buffer->dtype))
-      return false;
-    if (!target::find_matrix(context_.target, "dot4", product_.a.buffer->dtype,
-                             product_.b.buffer->dtype) ||
-        !is_plain_product(stage_))
+    if (stage_.dtype() != instruction_.sums || !is_plain_product(stage_, instruction_.sums))
       return false;
     const std::size_t k = product_.reduce.back();
     // What is left over of a vector costs more than it saves unless there are many whole ones.
     const std::int64_t columns = stage_.extent(product_.vector);
     if (columns < lanes_ || (columns % lanes_ != 0 && columns < kManyVectors * lanes_))
       return false;
-    if (stage_.extent(k) < kGroup || stage_.extent(k) % kGroup != 0) return false;
+    if (stage_.extent(k) < group_ || stage_.extent(k) % group_ != 0) return false;
     if (product_.a.buffer == product_.b.buffer || !indexed_by(product_.b, k)) return false;
     if (!(b_constant() || (plain(product_.b) && row_extent(stage_, product_) >= 4)) ||
         !indexed_by(product_.b, product_.vector))
       return false;
+    if (tiles_) return product_.a.strides[k] == 1 && product_.row >= 0 && fills_tiles();
     return product_.a.strides[k] == 1 || packs_a();
   }
 
   void run() {
-    choose();
+    if (tiles_) {
+      choose_tiles();
+    } else {
+      choose();
+    }
     for (Pack& p : packs_) write_pack(context_, &p, false);
     write_loops();
     context_.done[product_.stage] = true;
@@ -100,6 +127,56 @@ class DotWriter {
   }
   std::string nest_axis(std::size_t axis) const { return nest_stage_.axis_name(nest_.axis[axis]); }
 
+  bool fills_tiles() const {
+    const std::int64_t depth = stage_.extent(product_.reduce.back());
+    return row_extent(stage_, product_) >= kLeastTileRows &&
+           even_depth(depth, instruction_.k, group_) * 4 >= instruction_.k;
+  }
+
+  // Tiles of sums: along the rows, along another axis of rows where a row is short, and along the
+  // columns.
+  void choose_tiles() {
+    const std::string& name = stage_.op.name;
+    const std::int64_t extent = row_extent(stage_, product_), most = instruction_.m;
+    const auto counts = [] { return std::vector<std::int64_t>{1, 2, 3, 4}; };
+    const auto refusal = [&](std::int64_t n) {
+      return row_tiles_ * lines_ * n > kSumTiles ? "more sums than tile registers" : nullptr;
+    };
+    tile_rows_ = context_.chooser.number(
+        name, "tile_rows", PointKind::kTile, best_tile_rows(extent, most), [&] {
+          std::vector<std::int64_t> out;
+          for (std::int64_t h = std::min(extent, most); h >= kLeastTileRows; h -= 2)
+            out.push_back(h);
+          return out;
+        });
+    row_tiles_ = context_.chooser.number(name, "row_tiles", PointKind::kTile,
+                                         extent > tile_rows_ ? 2 : 1, counts, refusal);
+    if (!product_.rows.empty()) {
+      const bool several = row_tiles_ == 1 && stage_.extent(product_.rows.back()) > 1;
+      lines_ = context_.chooser.number(name, "lines", PointKind::kTile, several ? 2 : 1, counts,
+                                       refusal);
+    }
+    const std::int64_t columns = parts_of(stage_.extent(product_.vector), lanes_);
+    vectors_ = context_.chooser.number(name, "column_tiles", PointKind::kTile,
+                                       std::min(columns, kSumTiles / (row_tiles_ * lines_)), counts,
+                                       refusal);
+    rows_ = row_tiles_ * tile_rows_;
+    steps_ = even_depth(stage_.extent(product_.reduce.back()), instruction_.k, group_) / group_;
+    choose_order(bytes_of(product_.a.buffer) > bytes_of(product_.b.buffer));
+    packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, lanes_, -1, 0,
+                               !b_constant(), group_));
+  }
+
+  static double bytes_of(const ir::Buffer& buffer) {
+    return static_cast<double>(buffer.size()) * size_bytes(buffer->dtype);
+  }
+
+  void choose_order(bool rows_outside) {
+    static constexpr const char* kOrders[] = {"columns", "rows"};
+    rows_outside_ = context_.chooser.word(stage_.op.name, "order", PointKind::kOrder,
+                                          rows_outside ? 1 : 0, kOrders) == 1;
+  }
+
   void choose() {
     std::int64_t depth = 1;
     for (const std::size_t r : product_.reduce) depth *= stage_.extent(r);
@@ -108,7 +185,7 @@ class DotWriter {
       pack_a = context_.chooser.flag(stage_.op.name, "pack_a", PointKind::kCache, false);
     const TileRequest request{.rows = row_extent(stage_, product_),
                               .columns = stage_.extent(product_.vector),
-                              .depth = parts_of(depth, kGroup),
+                              .depth = parts_of(depth, group_),
                               .lanes = lanes_,
                               .packed = false};
     // Panels of one row are none.
@@ -120,17 +197,13 @@ class DotWriter {
     rows_ = tile.rows;
     vectors_ = whole_vectors(tile);
     steps_ = choose_steps();
-    if (product_.row >= 0) {
-      static constexpr const char* kOrders[] = {"columns", "rows"};
-      rows_outside_ =
-          context_.chooser.word(stage_.op.name, "order", PointKind::kOrder, 0, kOrders) == 1;
-    }
+    if (product_.row >= 0) choose_order(false);
     packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, columns(), -1, 0,
-                               !b_constant(), kGroup));
+                               !b_constant(), group_));
     if (pack_a) {
       packs_.push_back(make_pack(context_, product_, product_.a,
                                  static_cast<std::size_t>(product_.row), rows_, -1, 0,
-                                 !context_.analysis.constant(product_.a.buffer), kGroup));
+                                 !context_.analysis.constant(product_.a.buffer), group_));
     }
   }
 
@@ -142,7 +215,7 @@ class DotWriter {
 
   // Instructions along the reduction in one body: together they read a vector of `a`.
   std::int64_t choose_steps() const {
-    const std::int64_t groups = stage_.extent(product_.reduce.back()) / kGroup;
+    const std::int64_t groups = stage_.extent(product_.reduce.back()) / group_;
     const std::int64_t preferred = groups % 4 == 0 ? 4 : groups % 2 == 0 ? 2 : 1;
     const auto refusal = [&](std::int64_t steps) {
       return steps * rows_ * vectors_ > limits::kDots ? "too many instructions in one body"
@@ -172,6 +245,16 @@ class DotWriter {
     return out;
   }
 
+  // Splits the loop of the rows: the outer part, and what is inside of the tile.
+  Loops split_rows(const std::string& name, const std::string& loop, bool whole) {
+    Writer& w = context_.writer;
+    if (!tiles_) return whole ? Loops{} : w.split(name, loop, {rows_});
+    return whole ? w.split(name, loop, {tile_rows_})
+                 : w.split(name, loop,
+                           self_ ? std::vector<std::int64_t>{row_tiles_, tile_rows_}
+                                 : std::vector<std::int64_t>{rows_});
+  }
+
   void write_loops() {
     Writer& w = context_.writer;
     const std::string& nest = nest_stage_.op.name;
@@ -185,20 +268,28 @@ class DotWriter {
     const std::int64_t extent = stage_.extent(product_.vector);
     const OuterLoop columns_loop{vector[0], parts_of(extent, columns())};
     if (!rows_outside_) outer.push_back(columns_loop);
-    for (const std::size_t i : product_.rows) outer.push_back({nest_axis(i), stage_.extent(i)});
     Loops tile;
+    for (const std::size_t i : product_.rows) {
+      if (lines_ == 1 || i != product_.rows.back()) {
+        outer.push_back({nest_axis(i), stage_.extent(i)});
+        continue;
+      }
+      const Loops lines = w.split(nest, nest_axis(i), {lines_});
+      outer.push_back({lines[0], parts_of(stage_.extent(i), lines_)});
+      tile.push_back(lines[1]);
+    }
     if (product_.row >= 0) {
-      const Loops row = w.split(nest, nest_axis(static_cast<std::size_t>(product_.row)), {rows_});
+      const Loops row = split_rows(nest, nest_axis(static_cast<std::size_t>(product_.row)), false);
       outer.push_back({row[0], parts_of(row_extent(stage_, product_), rows_)});
-      tile.push_back(row[1]);
-      w.unroll(nest, row[1]);
+      tile.insert(tile.end(), row.begin() + 1, row.end());
+      if (!tiles_) w.unroll(nest, row[1]);
     }
     if (rows_outside_) outer.push_back(columns_loop);
     Loops order = unit_loops();
     for (const OuterLoop& l : outer) order.push_back(l.name);
     if (self_) {
       const Loops groups =
-          w.split(nest, stage_.axis_name(product_.reduce.back()), {steps_, kGroup});
+          w.split(nest, stage_.axis_name(product_.reduce.back()), {steps_, group_});
       finish(nest, std::move(order), tile, {vector[1], vector[2]}, groups);
     } else {
       order.insert(order.end(), tile.begin(), tile.end());
@@ -218,53 +309,84 @@ class DotWriter {
     w.compute_at(name, nest_stage_.op.name, loop);
     const Loops vector =
         w.split(name, stage_.axis_name(product_.vector), {static_cast<std::int64_t>(lanes_)});
-    const Loops groups = w.split(name, stage_.axis_name(product_.reduce.back()), {steps_, kGroup});
+    const Loops groups = w.split(name, stage_.axis_name(product_.reduce.back()), {steps_, group_});
     Loops order, tile;
     for (std::size_t i = 0; i < stage_.rank(); ++i) {
-      if (i != product_.vector && static_cast<int>(i) != product_.row)
+      const bool line = lines_ > 1 && i == product_.rows.back();
+      if (line) tile.push_back(stage_.axis_name(i));
+      if (i != product_.vector && static_cast<int>(i) != product_.row && !line)
         order.push_back(stage_.axis_name(i));
     }
     if (product_.row >= 0) {
-      tile.push_back(stage_.axis_name(static_cast<std::size_t>(product_.row)));
-      w.unroll(name, tile.back());
+      const std::string& row = stage_.axis_name(static_cast<std::size_t>(product_.row));
+      const Loops parts = split_rows(name, row, true);
+      tile.insert(tile.end(), parts.begin(), parts.end());
+      if (!tiles_) {
+        tile.push_back(row);
+        w.unroll(name, row);
+      }
     }
     finish(name, std::move(order), tile, vector, groups);
   }
 
-  // Appends the reduction and the tile, its last two loops one instruction.
-  void finish(const std::string& name, Loops order, const Loops& tile, const Loops& vector,
+  // Appends the reduction and the tile, its last loops one instruction.
+  void finish(const std::string& name, Loops order, Loops tile, const Loops& vector,
               const Loops& groups) {
     Writer& w = context_.writer;
     for (std::size_t n = 0; n + 1 < product_.reduce.size(); ++n)
       order.push_back(stage_.axis_name(product_.reduce[n]));
-    order.insert(order.end(), {groups[0], groups[1]});
+    order.push_back(groups[0]);
+    if (tiles_) {
+      const std::string rows = tile.back();
+      tile.pop_back();
+      for (const std::string& loop : tile) w.unroll(name, loop);
+      order.insert(order.end(), tile.begin(), tile.end());
+      order.insert(order.end(), {vector[0], rows, vector[1], groups[1], groups[2]});
+      w.reorder(name, order);
+      w.unroll(name, vector[0]);
+      w.vectorize(name, vector[1]);
+      w.tensorize(name, rows, std::string(instruction_.name));
+      return;
+    }
+    order.push_back(groups[1]);
     order.insert(order.end(), tile.begin(), tile.end());
     order.insert(order.end(), {vector[0], vector[1], groups[2]});
     w.reorder(name, order);
     w.unroll(name, groups[1]);
     w.unroll(name, vector[0]);
-    w.tensorize(name, vector[1], "dot4");
+    w.tensorize(name, vector[1], std::string(instruction_.name));
   }
 
   Context& context_;
   const Contraction& product_;
   const Nest& nest_;
+  const target::MatrixInstruction& instruction_;
+  std::int64_t group_;  // products that one lane of an instruction adds up
+  bool tiles_;
   const Stage& stage_;
   const Stage& nest_stage_;
   bool self_;
   int lanes_;
   std::int64_t rows_ = 1, vectors_ = 1, steps_ = 1;
+  // Of tile registers: rows of one, their number along the row, rows of another axis.
+  std::int64_t tile_rows_ = 1, row_tiles_ = 1, lines_ = 1;
   bool rows_outside_ = false;
   std::vector<Pack> packs_;
 };
 
 }  // namespace
 
-bool schedule_byte_dots(Context& context, const Contraction& contraction, const Nest& nest) {
-  DotWriter writer(context, contraction, nest);
-  if (!writer.legal()) return false;
-  writer.run();
-  return true;
+bool schedule_dots(Context& context, const Contraction& contraction, const Nest& nest) {
+  for (const auto operands : {target::Operands::kTileRegisters, target::Operands::kLanes}) {
+    const auto* instruction = target::find_matrix(
+        context.target, operands, contraction.a.buffer->dtype, contraction.b.buffer->dtype);
+    if (!instruction) continue;
+    DotWriter writer(context, contraction, nest, *instruction);
+    if (!writer.legal()) continue;
+    writer.run();
+    return true;
+  }
+  return false;
 }
 
 }  // namespace tessera::space
