@@ -13,6 +13,7 @@
 #include "tessera/scheduling/lower/lower_device.h"
 #include "tessera/scheduling/space/default_schedule.h"
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
+#include "tessera/scheduling/space/gpu/gpu_tile.h"
 #include "tests/lower/thread_case.h"
 #include "tests/space/sketch_case.h"
 #include "tests/space/space_case.h"
@@ -96,6 +97,31 @@ TEST(Gpu, LayersOfNetworksStayWithinTheLimits) {
 
 // Threads and tensor cores cut their tiles by decisions of their own: what one may take does not
 // limit the other.
+// 14 rows of 56 x 2 vectors in rounds of 896 threads: the second round reaches 16 rows, for which
+// 7 threads take three each.
+TEST(Gpu, GroupsMakeRoomForAllThreadsOfTheLastRound) {
+  const GpuTile tile{.outer_rows = 2,
+                     .outer_threads = 7,
+                     .rows = 2,
+                     .row_threads = 32,
+                     .column_threads = 2,
+                     .groups = 2};
+  const GpuLowered lowered = lower_gpu_tile(tile, 56, 56, 64);
+  EXPECT_EQ(lowered.tile.outer_rows, 3);
+  EXPECT_EQ(lowered.tile.rows, 2);
+  EXPECT_EQ(lowered.exchange_bytes, 4 * 2 * 16 * 56 * 8);
+  EXPECT_TRUE(lowered.in_turn);
+  // The axis ends before, or the only round is not full.
+  EXPECT_EQ(lower_gpu_tile(tile, 14, 56, 64).tile.outer_rows, 2);
+  EXPECT_EQ(lower_gpu_tile(tile, 7, 56, 64).exchange_bytes, 4 * 2 * 7 * 56 * 8);
+  // One row of threads: those beyond it are another turn of a loop.
+  GpuTile flat = tile;
+  flat.outer_rows = 1;
+  flat.chunks = 2;
+  EXPECT_EQ(lower_gpu_tile(flat, 56, 56, 64).tile.outer_rows, 2);
+  EXPECT_FALSE(lower_gpu_tile(flat, 56, 56, 64).in_turn);
+}
+
 TEST(Gpu, AnyDrawOfAHalfPrecisionLayerIsLegal) {
   for (const char* spec : {"conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=1,KW=1,dtype=f16",
                            "conv2d:N=1,H=56,W=56,CI=64,CO=64,KH=3,KW=3,P=1,dtype=f16,algo=direct",

@@ -92,17 +92,12 @@ class GpuContraction {
     if (!part.empty()) add_gpu_parts(context_, product_, nest_, part);
   }
 
-  // Blocks, then all threads for the elements of a tile: as many side by side as leave every thread
-  // the same number.
+  // Blocks, then all threads for the elements of a tile.
   void write_group_launch(const std::string& part) {
     Writer& w = context_.writer;
     Loops blocks = gpu_block_loops(context_, product_, nest_, part), inner;
     const bool self = self_ || !part.empty();
-    const std::int64_t elements = tile_.outer_length() * tile_.row_length() * tile_.column_length();
-    std::int64_t lanes = tile_.lanes;
-    while (lanes > 1 && elements % (lanes * tile_.threads()) != 0 &&
-           elements % tile_.threads() == 0)
-      lanes /= 2;
+    const std::int64_t lanes = tile_.group_lanes();
     std::string lane;
     const auto split = [&](int axis, std::vector<std::int64_t> lengths) {
       if (axis < 0) return;
@@ -272,8 +267,8 @@ class GpuContraction {
     return product_.a.buffer != product_.b.buffer && o.access->regular();
   }
 
-  // Elements of a dimension that a block needs for some steps.
-  std::int64_t span(const Access& a, std::size_t d, const GpuTile& tile) const {
+  // Elements of a dimension that a block needs for some steps; `whole`: as lowering makes room.
+  std::int64_t span(const Access& a, std::size_t d, const GpuTile& tile, bool whole = false) const {
     std::int64_t out = 1;
     for (const IndexTerm& t : a.indices[d].terms) {
       std::int64_t length = t.axis < stage_.rank() ? 1 : stage_.extent(t.axis);
@@ -281,19 +276,22 @@ class GpuContraction {
       if (static_cast<int>(t.axis) == product_.row) length = tile.row_length();
       if (static_cast<int>(t.axis) == outer_) length = tile.outer_length();
       if (t.axis == cut_) length = tile.steps;
-      out += std::abs(t.coefficient) * (at_most(length, stage_.extent(t.axis)) - 1);
+      if (!whole) length = at_most(length, stage_.extent(t.axis));  // else of all threads
+      out += std::abs(t.coefficient) * (length - 1);
     }
     return std::min(out, std::max<std::int64_t>(1, a.buffer->shape[d]));
   }
-  std::int64_t pitch(const Operand& o, const GpuTile& tile) const {
-    const std::int64_t row = span(*o.access, o.order.back(), tile);
+  std::int64_t pitch(const Operand& o, const GpuTile& tile, bool whole = false) const {
+    const std::int64_t row = span(*o.access, o.order.back(), tile, whole);
     if (o.turned) return row + (kBanks + kGpuTurnedPad - row % kBanks) % kBanks;
     return pads(o, tile) ? row + kCopyBytes / size_bytes(o.access->buffer->dtype) : row;
   }
-  std::int64_t bytes_of(const Operand& o, const GpuTile& tile) const {
-    std::int64_t out = size_bytes(o.access->buffer->dtype) * pitch(o, tile);
-    for (std::size_t i = 0; i + 1 < o.order.size(); ++i) out *= span(*o.access, o.order[i], tile);
-    return (out + 127) / 128 * 128;
+  std::int64_t bytes_of(const Operand& o, const GpuTile& tile, bool whole = false,
+                        std::int64_t places = 1) const {
+    std::int64_t out = places * size_bytes(o.access->buffer->dtype) * pitch(o, tile, whole);
+    for (std::size_t i = 0; i + 1 < o.order.size(); ++i)
+      out *= span(*o.access, o.order[i], tile, whole);
+    return whole_gpu_banks(out);
   }
   // Rows of `a` that the threads of a warp read at once would lie in the same banks.
   bool pads(const Operand& o, const GpuTile& tile) const {
@@ -310,11 +308,7 @@ class GpuContraction {
   std::int64_t most_threads() const {
     return std::max<std::int64_t>(1, context_.target.gpu.block_threads);
   }
-  std::int64_t shared_limit() const {
-    const std::int64_t limit = limits::gpu_shared_bytes(context_.target);
-    // Spans are estimates: regions at the end of an axis may be longer.
-    return tile_.groups > 1 ? limit / 8 * 7 : limit;
-  }
+  std::int64_t shared_limit() const { return limits::gpu_shared_bytes(context_.target); }
 
   const char* refuse_threads() const {
     return tile_.threads() > most_threads() ? "more threads than a block has" : nullptr;
@@ -413,8 +407,8 @@ class GpuContraction {
       if (const char* why = refuse_groups(p, tile_.steps, tile_.groups)) return why;
       if (const char* why = tile_.groups > 1 ? refuse_threads() : nullptr) return why;
       if (tile_.groups > 1 && refuse_sums()) return refuse_sums();
-      return tile_.exchange_bytes() > shared_limit() ? "more than the shared memory of a block"
-                                                     : nullptr;
+      return lowered().exchange_bytes > shared_limit() ? "more than the shared memory of a block"
+                                                       : nullptr;
     });
     choose_copies();
     if (may_own_copies())
@@ -438,11 +432,19 @@ class GpuContraction {
     }
   }
 
+  GpuLowered lowered() const {
+    const auto extent = [&](int axis) { return axis < 0 ? 0 : extent_of(axis); };
+    const std::int64_t column = stage_.extent(product_.vector);
+    return lower_gpu_tile(tile_, extent(outer_), extent(product_.row), column);
+  }
+  // As lowering allocates it: nothing is copied ahead of the only step.
   std::int64_t shared_bytes() const {
-    std::int64_t bytes = 0;
+    const GpuLowered as = lowered();
+    const std::int64_t places = tile_.steps * tile_.parts < stage_.extent(cut_) ? tile_.places : 1;
+    std::int64_t early = 0, late = as.exchange_bytes + staged_bytes();
     for (const Operand* o : {&operand_a_, &operand_b_})
-      bytes += o->shared ? bytes_of(*o, tile_) : 0;
-    return ir::shared_in_turn(bytes * tile_.places, tile_.exchange_bytes() + staged_bytes());
+      early += o->shared ? bytes_of(*o, as.tile, true, places) : 0;
+    return as.in_turn ? ir::shared_in_turn(early, late) : early + late;
   }
 
   void choose_copies() {

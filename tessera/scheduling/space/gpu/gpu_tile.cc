@@ -124,6 +124,37 @@ std::int64_t GpuTile::registers() const {
   return limits::gpu_registers(sums(), ahead * thread_rows() + lanes * chunks, 24);
 }
 
+std::int64_t GpuTile::group_lanes() const {
+  const std::int64_t elements = outer_length() * row_length() * column_length();
+  std::int64_t out = lanes;
+  while (out > 1 && elements % (out * threads()) != 0 && elements % threads() == 0) out /= 2;
+  return out;
+}
+
+GpuLowered lower_gpu_tile(const GpuTile& tile, std::int64_t outer, std::int64_t row,
+                          std::int64_t column) {
+  GpuLowered out{.tile = tile};
+  if (tile.groups == 1) return out;
+  std::int64_t outer_length = at_most(tile.outer_length(), outer);
+  std::int64_t row_length = at_most(tile.row_length(), row);
+  const std::int64_t column_length = at_most(tile.column_length(), column);
+  const std::int64_t columns = parts_of(column_length, tile.group_lanes());
+  const std::int64_t rounds = parts_of(outer_length * row_length * columns, tile.threads());
+  const std::int64_t reached = rounds * tile.threads();
+  if (rounds > 1 && outer > 0) {
+    outer_length = at_most(parts_of(reached, row_length * columns), outer);
+  } else if (rounds > 1 && row > 0) {
+    row_length = at_most(parts_of(reached, columns), row);
+  }
+  out.tile.outer_rows = parts_of(outer_length, tile.outer_threads);
+  out.tile.rows = parts_of(row_length, tile.row_threads);
+  out.exchange_bytes = whole_gpu_banks(4 * tile.groups * outer_length * row_length * column_length);
+  // Rows for which no virtual threads were made are a loop around copies and exchange.
+  const auto loops = [](std::int64_t made, std::int64_t needed) { return made == 1 && needed > 1; };
+  out.in_turn = !loops(tile.outer_rows, out.tile.outer_rows) && !loops(tile.rows, out.tile.rows);
+  return out;
+}
+
 const char* refuse_groups(const GpuProblem& p, std::int64_t steps, std::int64_t groups) {
   if (groups == 1) return nullptr;
   if (steps % groups != 0 || p.reduce % steps != 0) return "the groups differ in steps";

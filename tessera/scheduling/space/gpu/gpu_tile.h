@@ -18,6 +18,9 @@ inline constexpr std::int64_t kGpuWarpRows = 4, kGpuWarpColumns = 8, kGpuMostSum
 // Rows that lie side by side where the left operand is turned round on its way to shared memory.
 inline constexpr std::int64_t kGpuRowLanes = 4;
 
+// Bytes of a buffer in shared memory: each begins at a row of banks.
+inline std::int64_t whole_gpu_banks(std::int64_t bytes) { return (bytes + 127) / 128 * 128; }
+
 // Threads and virtual threads of each axis; the columns of a thread come in chunks of `lanes`.
 struct GpuTile {
   std::int64_t outer_rows = 1, outer_threads = 1;  // of the second axis of rows
@@ -53,11 +56,26 @@ struct GpuTile {
   std::int64_t exchange_bytes() const {
     return groups == 1
                ? 0
-               : (4 * groups * outer_length() * row_length() * column_length() + 127) / 128 * 128;
+               : whole_gpu_banks(4 * groups * outer_length() * row_length() * column_length());
   }
+  // Neighbouring elements of the tile that a thread takes when groups add up their sums: as many as
+  // leave every thread the same number.
+  std::int64_t group_lanes() const;
   // Of a thread: sums, operands, addresses.
   std::int64_t registers() const;
 };
+
+// What becomes of a tile in lowering.
+struct GpuLowered {
+  GpuTile tile;  // with the rows that are computed
+  std::int64_t exchange_bytes = 0;
+  bool in_turn = true;  // the exchange comes after all copies
+};
+// With the extents of the axes, 0 for one that does not exist. All threads of a block with groups
+// take the elements of the tile in rounds: if the last of several is not full, the rows that it
+// would reach are computed all the same.
+GpuLowered lower_gpu_tile(const GpuTile& tile, std::int64_t outer, std::int64_t row,
+                          std::int64_t column);
 
 // What a tile is chosen for.
 struct GpuProblem {
