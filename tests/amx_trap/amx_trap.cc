@@ -185,10 +185,13 @@ bool processor_has_amx() {
          (d & (kBf16 | kTile | kInt8)) == (kBf16 | kTile | kInt8);
 }
 
-bool enable() {
+bool is_forced() {
   const char* forced = std::getenv("TESSERA_AMX_TRAP");
-  const bool force = forced != nullptr && std::string_view(forced) == "1";
-  if (!force && processor_has_amx() && syscall(SYS_arch_prctl, kRequestState, kTileData) == 0)
+  return forced != nullptr && std::string_view(forced) == "1";
+}
+
+bool enable() {
+  if (!is_forced() && processor_has_amx() && syscall(SYS_arch_prctl, kRequestState, kTileData) == 0)
     return true;
   if (!install()) return false;
   // A process that got the permission before executes this without the handler: ldtilecfg [rax],
@@ -218,6 +221,12 @@ bool amx_is_emulated() { return emulated; }
 
 std::int64_t emulated_amx_instructions() { return executed; }
 
+namespace {
+
+// Before the program asks for the permission, which it could not give back.
+[[maybe_unused]] const bool enabled_at_start = is_forced() && enable_amx();
+
+}  // namespace
 }  // namespace tessera::testing
 
 #else

@@ -7,9 +7,10 @@ namespace tessera::testing {
 
 // Whether AMX instructions can be executed in this process. The first call asks the kernel for the
 // permission; where the processor or the kernel has no AMX, or the environment has
-// TESSERA_AMX_TRAP=1, it installs a handler that executes them on tiles of the thread in software.
-// From then on the kernel's answer to a request for permission is success, in processes started by
-// this one too: those need the handler as well. False on architectures other than x86-64.
+// TESSERA_AMX_TRAP=1 (then when the program begins), it installs a handler that executes them on
+// tiles of the thread in software. From then on the kernel's answer to a request for permission is
+// success, in processes started by this one too: those need the handler as well. False on
+// architectures other than x86-64.
 bool enable_amx();
 
 // Whether the handler executes the instructions.
