@@ -282,12 +282,28 @@ TEST(Structure, BytesAreMultipliedInGroups) {
 
 // 1000 = 62.5 vectors of 16: the last one would be computed element by element.
 TEST(Structure, VectorsOfBytesLeaveNoColumnOver) {
-  const target::Target machine = *target::find_target("sapphirerapids");
+  const target::Target machine = *target::find_target("icelake-server");
   const auto text = [&](const char* spec) { return schedule_text(dag_of(spec), machine); };
   EXPECT_NE(text("matmul:M=8,N=1000,K=64,dtype=i8").find("split C j 3 8 "), std::string::npos);
   EXPECT_NE(text("matmul:M=8,N=1024,K=64,dtype=i8").find(" 16 tail=peel"), std::string::npos);
   EXPECT_NE(text("matmul:M=8,N=1001,K=64,dtype=i8").find(" 16 tail=peel"), std::string::npos);
   expect_correct(dag_of("matmul:M=8,N=72,K=16,dtype=i8"), machine, false);
+}
+
+TEST(Structure, NarrowProductsUseTileRegisters) {
+  target::Target machine = *target::find_target("sapphirerapids");
+  const auto text = [&](const char* spec) { return schedule_text(dag_of(spec), machine); };
+  EXPECT_TRUE(contains(text("dense:M=128,N=768,K=768,dtype=bf16"), "tensorize C i.1 tile16x16x32"));
+  EXPECT_TRUE(contains(text("dense:M=49,N=64,K=64,dtype=u8"), "tile16x16x64"));
+  // Two lines of a map whose rows are short, four columns of tiles for what has no other rows.
+  const std::string map = text("conv2d:N=1,H=14,W=14,CI=64,CO=64,KH=3,KW=3,P=1,dtype=bf16");
+  EXPECT_TRUE(contains(map, "split out oh 2 ") && contains(map, "split Y ow 14 ")) << map;
+  EXPECT_TRUE(contains(text("dense:M=8,N=256,K=64,dtype=i8"), " 64 tail=peel"));
+  // One row, sums that leave a product over, a machine with dot products alone.
+  EXPECT_FALSE(contains(text("dense:M=1,N=256,K=64,dtype=bf16"), "tile16"));
+  EXPECT_FALSE(contains(text("dense:M=64,N=256,K=65,dtype=bf16"), "tensorize"));
+  machine.has_bf16_tiles = false;
+  EXPECT_TRUE(contains(text("dense:M=64,N=256,K=64,dtype=bf16"), "dot2"));
 }
 
 TEST(Tile, FitsTheRegisters) {

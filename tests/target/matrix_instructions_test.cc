@@ -41,6 +41,13 @@ TEST(MatrixInstructions, OfProcessorsFollowSigns) {
   EXPECT_EQ(dot("sapphirerapids", DType::kBF16, DType::kBF16), "dot2");
   EXPECT_EQ(named("neoverse-v1", Operands::kVectors, kI8, kI8), "mma2x8");
   EXPECT_EQ(named("sapphirerapids", Operands::kVectors, kI8, kI8), "");
+  for (const DType a : {kI8, kU8}) {
+    for (const DType b : {kI8, kU8})
+      EXPECT_EQ(named("sapphirerapids", Operands::kTileRegisters, a, b), "tile16x16x64");
+  }
+  EXPECT_EQ(named("sapphirerapids", Operands::kTileRegisters, DType::kBF16, DType::kBF16),
+            "tile16x16x32");
+  EXPECT_EQ(named("znver4", Operands::kTileRegisters, DType::kBF16, DType::kBF16), "");
 }
 
 TEST(MatrixInstructions, RowsOfOneNameMeanTheSame) {

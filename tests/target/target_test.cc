@@ -121,6 +121,9 @@ TEST(MachineTable, DerivesTheRegisterFile) {
   EXPECT_TRUE(find_target("neoverse-v1")->has_bf16_mma);
   EXPECT_FALSE(find_target("cortex-a72")->has_f16);
   EXPECT_TRUE(find_target("sapphirerapids")->has_f16);
+  EXPECT_TRUE(find_target("sapphirerapids")->has_bf16_tiles);
+  EXPECT_TRUE(find_target("sapphirerapids")->has_i8_tiles);
+  EXPECT_FALSE(find_target("znver4")->has_bf16_tiles);
 }
 
 TEST(MachineTable, KnowsTheLimitsOfGpus) {
@@ -213,6 +216,11 @@ TEST(Mismatch, SaysWhatDiffers) {
   dots.has_bf16_dot = !dots.has_bf16_dot;
   EXPECT_NE(mismatch(dots, avx512).find("bf16 dot products"), std::string::npos);
   EXPECT_NE(mismatch(avx512, dots), mismatch(dots, avx512));
+  const Target tiles = *find_target("sapphirerapids");
+  Target plain = tiles;
+  plain.has_bf16_tiles = plain.has_i8_tiles = false;
+  EXPECT_NE(mismatch(tiles, plain).find("made with bf16 matrix tiles"), std::string::npos);
+  EXPECT_EQ(mismatch(plain, tiles), "");
 }
 
 TEST(MachineKind, IsTheSameWhereNothingMismatches) {

@@ -7,6 +7,7 @@
 #include "tessera/lang/ir/build.h"
 #include "tessera/lang/ir/launch.h"
 #include "tessera/lang/ir/visitor.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/lower/bind_threads.h"
 #include "tessera/scheduling/lower/check_threads.h"
 #include "tessera/scheduling/lower/free_edges.h"
@@ -32,11 +33,16 @@ constexpr std::int64_t kMaxStackBytes = 16384;
 // Elements of an accumulator tile; more than any register file holds, small enough for L1.
 constexpr std::int64_t kMaxAccumulators = 1024;
 
-ir::LoopKind loop_kind(Annotation a) {
-  switch (a) {
+ir::LoopKind loop_kind(const schedule::Iter& it) {
+  switch (it.annotation) {
     case Annotation::kNone:
       return ir::LoopKind::kSerial;
-    case Annotation::kTensorize:
+    case Annotation::kTensorize: {
+      // The rows of a tile register, of which the last may have fewer.
+      const auto* row = target::find_matrix(it.intrinsic);
+      const bool rows = row && row->operands == target::Operands::kTileRegisters;
+      return rows ? ir::LoopKind::kSerial : ir::LoopKind::kUnrolled;
+    }
     case Annotation::kUnroll:
       return ir::LoopKind::kUnrolled;
     case Annotation::kVectorize:
@@ -373,9 +379,8 @@ class NestBuilder {
       if (e.stage.iters[idx(id)].reduce) continue;
       out = guard(e, static_cast<int>(p), true, out);
       // A tensorized reduction is set and written back by plain loops.
-      const Annotation a = e.stage.iters[idx(id)].annotation;
-      out = ir::For::make(e.domain.leaf_vars[idx(id)], e.domain.iter_extents[idx(id)], loop_kind(a),
-                          out);
+      out = ir::For::make(e.domain.leaf_vars[idx(id)], e.domain.iter_extents[idx(id)],
+                          loop_kind(e.stage.iters[idx(id)]), out);
     }
     return out;
   }
@@ -415,8 +420,8 @@ class NestBuilder {
                       [this](const ir::Expr& load) { return Access(*this, false)(load); }};
     const ir::Stmt out = place(attached, prefetches(state_, domains_, e.stage, id, reads),
                                [&] { return emit_at(e, p + 1); });
-    return ir::For::make(var, e.domain.iter_extents[idx(id)],
-                         loop_kind(e.stage.iters[idx(id)].annotation), guard(e, p, false, out));
+    return ir::For::make(var, e.domain.iter_extents[idx(id)], loop_kind(e.stage.iters[idx(id)]),
+                         guard(e, p, false, out));
   }
 
   // From position p on, the tile lives in a stack buffer that becomes registers.

@@ -186,7 +186,8 @@ class Unit {
     if (!acc || !left || !right) return refuse("an index is not linear in the loops");
     // The operand with the rows of the sums is the left one.
     for (std::size_t l = 0; l < loops.size(); ++l) {
-      if (acc->strides[l] == 0 || acc->strides[l] == 1 || right->strides[l] == 0) continue;
+      const bool column = acc->strides[l] == 1;
+      if (acc->strides[l] == 0 || (column ? right : left)->strides[l] != 0) continue;
       std::swap(left, right);
       std::swap(a, b);
       break;
@@ -212,6 +213,7 @@ class Unit {
     bool grouped = false;
     for (std::size_t l = 0; l < extents.size(); ++l) {
       const std::int64_t c = acc.strides[l], x = left.strides[l], y = right.strides[l];
+      if (extents[l] == 1) continue;
       if (c == 1 && x == 0 && y == group) {
         out.sums.columns = extents[l];
       } else if (c != 0 && y == 0) {

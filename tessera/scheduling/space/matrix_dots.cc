@@ -54,18 +54,24 @@ std::int64_t even_depth(std::int64_t extent, std::int64_t most, std::int64_t gro
   return 0;
 }
 
-// Time of the products of a column of tiles with so many rows each, in that of a row: short tiles
-// take as long as half of a whole one (x86-64, Sapphire Rapids).
+// Time of the products of a column of tiles, in that of a row: short tiles take as long as half of
+// a whole one, and tiles of another shape at the end have to be configured (x86-64, Sapphire
+// Rapids).
 double tile_time(std::int64_t rows, std::int64_t tile) {
-  const auto time = [](std::int64_t r) { return r == 0 ? 0.0 : std::max(12.0, 4.5 + double(r)); };
-  return static_cast<double>(rows / tile) * time(tile) + time(rows % tile);
+  constexpr double kStart = 4.5, kLeast = 12, kConfigure = 6;
+  const auto time = [&](std::int64_t r) {
+    return r == 0 ? 0.0 : std::max(kLeast, kStart + static_cast<double>(r));
+  };
+  const bool configures = rows > 2 * tile && rows % tile != 0;
+  return static_cast<double>(rows / tile) * time(tile) + time(rows % tile) +
+         (configures ? kConfigure : 0);
 }
 
 // The height of tiles that takes the least time for all rows.
 std::int64_t best_tile_rows(std::int64_t rows, std::int64_t most) {
   std::int64_t best = std::min(rows, most);
   for (std::int64_t h = best; h >= kLeastTileRows; --h) {
-    if (rows % h != 1 && tile_time(rows, h) < tile_time(rows, best)) best = h;
+    if (tile_time(rows, h) < tile_time(rows, best)) best = h;
   }
   return best;
 }
@@ -156,15 +162,20 @@ class DotWriter {
       lines_ = context_.chooser.number(name, "lines", PointKind::kTile, several ? 2 : 1, counts,
                                        refusal);
     }
-    const std::int64_t columns = parts_of(stage_.extent(product_.vector), lanes_);
+    const std::int64_t tiles = parts_of(stage_.extent(product_.vector), lanes_);
     vectors_ = context_.chooser.number(name, "column_tiles", PointKind::kTile,
-                                       std::min(columns, kSumTiles / (row_tiles_ * lines_)), counts,
+                                       std::min(tiles, kSumTiles / (row_tiles_ * lines_)), counts,
                                        refusal);
     rows_ = row_tiles_ * tile_rows_;
     steps_ = even_depth(stage_.extent(product_.reduce.back()), instruction_.k, group_) / group_;
     choose_order(bytes_of(product_.a.buffer) > bytes_of(product_.b.buffer));
-    packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, lanes_, -1, 0,
+    packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, columns(), -1, 0,
                                !b_constant(), group_));
+    // What does not stay in L2 comes from farther away once, for the first of several tiles of
+    // rows.
+    const bool far = !rows_outside_ &&
+                     bytes_of(product_.b.buffer) > static_cast<double>(context_.l2_bytes()) / 2;
+    prefetch_ = context_.chooser.flag(name, "prefetch", PointKind::kCache, far);
   }
 
   static double bytes_of(const ir::Buffer& buffer) {
@@ -346,6 +357,7 @@ class DotWriter {
       w.unroll(name, vector[0]);
       w.vectorize(name, vector[1]);
       w.tensorize(name, rows, std::string(instruction_.name));
+      if (prefetch_) w.prefetch(name, groups[0], packs_.front().name, 0);
       return;
     }
     order.push_back(groups[1]);
@@ -370,7 +382,7 @@ class DotWriter {
   std::int64_t rows_ = 1, vectors_ = 1, steps_ = 1;
   // Of tile registers: rows of one, their number along the row, rows of another axis.
   std::int64_t tile_rows_ = 1, row_tiles_ = 1, lines_ = 1;
-  bool rows_outside_ = false;
+  bool rows_outside_ = false, prefetch_ = false;
   std::vector<Pack> packs_;
 };
 
