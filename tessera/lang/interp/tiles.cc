@@ -65,7 +65,7 @@ void dot(const Node& node, Frame& frame) {
   Tile& sums = tile(node, 0, frame);
   const Tile &a = tile(node, 1, frame), &b = tile(node, 2, frame);
   const std::int64_t group = 4 / size_bytes(a.dtype);
-  if (size_bytes(a.dtype) != size_bytes(b.dtype) || a.rows != sums.rows ||
+  if (sums.rows == 0 || size_bytes(a.dtype) != size_bytes(b.dtype) || a.rows != sums.rows ||
       b.columns != sums.columns * group || a.columns != b.rows * group)
     return fail(frame, "tiles of a product do not fit together");
   const DType type = is_float(a.dtype) ? DType::kF32 : DType::kI32;
