@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/app/bench/device_probes.h"
+#include "tessera/app/bench/probes.h"
 #include "tessera/backend/codegen/codegen.h"
 #include "tessera/lang/ir/text.h"
 #include "tessera/lang/ir/verify.h"
@@ -56,6 +57,38 @@ TEST(Fit, TheHostHasEveryRate) {
   EXPECT_GE(row->target.rates.l2_bytes_per_cycle, row->target.rates.memory_bytes_per_cycle / 2);
 }
 
+TEST(Fit, ABusyMachineIsTold) {
+  EXPECT_LT(disturbance({1.0, 1.05, 1.02}), kSteady);
+  EXPECT_LT(disturbance({1.0, 1.01, 9.0}), kSteady);  // one bad round of three
+  EXPECT_DOUBLE_EQ(disturbance({1.0, 1.5, 9.0}), 0.5);
+  EXPECT_DOUBLE_EQ(disturbance({1.0, 1.0}, 6, 2), 2);  // every round waited for processors
+  EXPECT_EQ(disturbance({}), 0);
+  std::vector<std::string> told;
+  FitOptions options;
+  options.disturbed = [&](std::string_view rate, double) { told.emplace_back(rate); };
+  EXPECT_EQ(tell_disturbed(options, "steady", 0.02), "");
+  EXPECT_EQ(tell_disturbed(options, "busy", 0.5), ", disturbed by 50 %");
+  EXPECT_EQ(told, std::vector<std::string>{"busy"});
+}
+
+// A function that takes much longer whenever something else runs: in all rounds but the first.
+TEST(Fit, RoundsOfAProbeShowThatOthersRan) {
+  static int calls;
+  calls = 0;
+  runtime::ThreadPool pool(probe_pool(1));
+  std::vector<Probe> probe(1);
+  probe[0] = clock_probe(target::host(), pool).value();
+  probe[0].code->entry = [](void* const*, void*, tsr_host*) -> std::int32_t {
+    std::this_thread::sleep_for(std::chrono::milliseconds(++calls > 3 ? 20 : 1));
+    return 0;
+  };
+  measure(probe, pool, {.samples = 10, .time_limit_s = 60});
+  ASSERT_GE(probe[0].round_s.size(), 3u);
+  EXPECT_EQ(probe[0].best_s, *std::ranges::min_element(probe[0].round_s));
+  EXPECT_GT(disturbance(probe[0].round_s), kSteady);
+  EXPECT_GT(probe[0].disturbed(), kSteady);
+}
+
 TEST(Fit, OnlyWhatIsAskedForIsMeasured) {
   const Result<target::MachineRow> row =
       fit_host({.rates = {"fma_per_cycle"}, .seconds_per_rate = 0.02});
@@ -64,14 +97,14 @@ TEST(Fit, OnlyWhatIsAskedForIsMeasured) {
   EXPECT_EQ(row->target.rates.memory_bytes_per_cycle, target::host().rates.memory_bytes_per_cycle);
 }
 
-// Threads on every processor that stream through more memory than caches hold.
+// Threads on every processor that stream through more memory than caches hold; more than one, so
+// that they take most of the time of a machine that others use, too.
 class MemoryHog {
  public:
   MemoryHog() {
-    const std::size_t bytes = std::clamp<std::size_t>(
-        static_cast<std::size_t>(target::host().l3_bytes), 64 << 20, 256 << 20);
-    for (int i = 0; i < target::usable_cpus(); ++i)
-      threads_.emplace_back([this, bytes] {
+    constexpr std::size_t bytes = 64 << 20;
+    for (int i = 0; i < 4 * target::usable_cpus(); ++i)
+      threads_.emplace_back([this] {
         std::vector<std::uint64_t> data(bytes / 8, 1);
         while (!stop_) {
           for (std::size_t at = 0; at < data.size(); at += 8) data[at] += 3;
@@ -86,11 +119,12 @@ class MemoryHog {
 };
 
 TEST(Fit, BandwidthFallsBesideAMemoryHog) {
-  const FitOptions options{.rates = {"all_memory_bytes_per_cycle"}, .seconds_per_rate = 0.3};
+  const FitOptions options{.rates = {"all_memory_bytes_per_cycle"}, .seconds_per_rate = 0.1};
   const auto bytes = [&] {
     const Result<target::MachineRow> row = fit_host(options);
     EXPECT_TRUE(row.ok());
-    return row.ok() ? row->target.rates.all_memory_bytes_per_cycle : 0;
+    return row.ok() ? row->target.rates.all_memory_bytes_per_cycle * row->target.rates.clock_mhz
+                    : 0;
   };
   std::vector<double> alone, beside;
   for (int turn = 0; turn < 3; ++turn) {
@@ -145,7 +179,7 @@ TEST(DeviceProbes, LoopsHoldWhatTheyCount) {
     return n;
   };
   const std::string fma = loop(ptx_of(multiply_adds(t, kBusyWarps, kSums, 1024)));
-  EXPECT_GE(count(fma, "fma.rn.f32"), kSums) << fma;
+  EXPECT_GE(count(fma, "fma.rn.f32"), kSums * kUnrolledSums) << fma;
   EXPECT_EQ(count(fma, "ld.global"), 0) << fma;
   EXPECT_GE(count(loop(ptx_of(barriers(t, 1024))), "bar.sync"), 1);
   const std::string shared = loop(ptx_of(shared_reads(t, 1024)));
@@ -179,6 +213,22 @@ TEST(MachineRows, AMadeUpMachineDrivesDefaults) {
   // Loads that hardly come through: tiles that load less for each product are better.
   row.target.rates.loads_per_cycle = 0.1;
   EXPECT_NE(text_of(row), usual);
+}
+
+// Whatever number a row may have, there is a schedule.
+TEST(MachineRows, RatesAtTheirLimitsDriveDefaultsToo) {
+  const te::Dag dag = te::make_dag(te::parse_op_spec("matmul:M=64,N=512,K=512").value()).value();
+  for (const target::RateField& field : target::rate_fields()) {
+    for (const double value : {1e-6, 1e9}) {
+      target::MachineRow row = target::shipped_row(target::find_target("x86-64-v4").value());
+      if (!target::has_rate(row.target, field)) continue;
+      row.target.rates.*field.value = value;
+      const Result<target::MachineRow> read = target::machine_row_from_json(to_json(row), "limits");
+      ASSERT_TRUE(read.ok()) << read.error().message;
+      const auto schedule = space::default_schedule(dag, read->target);
+      EXPECT_TRUE(schedule.ok()) << field.name << " " << schedule.error().message;
+    }
+  }
 }
 
 }  // namespace

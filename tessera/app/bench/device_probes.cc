@@ -100,9 +100,9 @@ std::string multiply_adds(const target::Target& t, std::int64_t warps, std::int6
       fmt::format("alloc acc: f32[{}] stack {{\n", sums) +
       lines(sums, [](std::int64_t i) { return fmt::format("acc[{}] = A[bx, tx] + {}.0", i, i); }) +
       fmt::format("for s in {} {{\n", steps) +
-      lines(sums,
-            [](std::int64_t i) {
-              return fmt::format("acc[{0}] = fma(acc[{0}], A[0, tx], A[bx, 0])", i);
+      lines(kUnrolledSums * sums,
+            [&](std::int64_t i) {
+              return fmt::format("acc[{0}] = fma(acc[{0}], A[0, tx], A[bx, 0])", i % sums);
             }) +
       "}\nB[bx, tx] = acc[0]\n" +
       lines(sums - 1,
@@ -143,8 +143,8 @@ std::string group_products(const target::Target& t, std::int64_t steps) {
       "C[ramp(0, 1, 128)] = mma(C[ramp(0, 1, 128)], matrix_rows(S[0]), matrix_columns(T[0]))\n}}\n"
       "eval async_wait(0)\nB[bx, ramp(tx * 128, 1, 128)] = C[ramp(0, 1, 128)]\n}}\n",
       steps);
-  return program("f16[4096]", fmt::format("f32[{}, 16384]", t.cores),
-                 launch(t.cores, 128, "shared S: f16[4096]\nshared T: f16[16384]\n", body));
+  return program("f16[4096]", fmt::format("f32[{}, 16384]", 2 * t.cores),
+                 launch(2 * t.cores, 128, "shared S: f16[4096]\nshared T: f16[16384]\n", body));
 }
 
 std::string shared_reads(const target::Target& t, std::int64_t steps) {

@@ -16,13 +16,13 @@ std::string barriers(const target::Target& target, std::int64_t steps);
 // One thread: A[A[A[...]]] in an array of i32.
 std::string chase(std::int64_t elements, std::int64_t steps);
 
-inline constexpr std::int64_t kBusyWarps = 32, kSums = 16;
-// A step is a multiply-add for each of `sums` of every thread.
+inline constexpr std::int64_t kBusyWarps = 32, kSums = 16, kUnrolledSums = 4;
+// A step is kUnrolledSums multiply-adds for each of `sums` of every thread.
 std::string multiply_adds(const target::Target& target, std::int64_t warps, std::int64_t sums,
                           std::int64_t steps);
 
-// Multiply-adds of a step, by warps and by warp groups.
-inline constexpr double kWarpProducts = 8.0 * 8 * 16 * 8 * 16, kGroupProducts = 64.0 * 256 * 64;
+// Multiply-adds of a step, by warps and by two warp groups: one waits while the other multiplies.
+inline constexpr double kWarpProducts = 8.0 * 8 * 16 * 8 * 16, kGroupProducts = 2 * 64.0 * 256 * 64;
 std::string warp_products(const target::Target& target, std::int64_t steps);
 std::string group_products(const target::Target& target, std::int64_t steps);
 

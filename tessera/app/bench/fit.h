@@ -13,6 +13,9 @@ struct FitOptions {
   std::vector<std::string> rates;
   double seconds_per_rate = 1;  // at most, roughly: fewer rounds on slow or busy machines
   std::function<void(const std::string& what)> progress = [](const std::string&) {};
+  // A rate whose measurement other work disturbed by more than kSteady, and by which part.
+  std::function<void(std::string_view rate, double part)> disturbed = [](std::string_view, double) {
+  };
 
   bool wants(std::string_view rate) const;
 };
@@ -21,6 +24,10 @@ struct FitOptions {
 Result<target::MachineRow> fit_host(const FitOptions& options);
 // The GPU at hand, by kernels that its own clock times. kUnavailable where there is none.
 Result<target::MachineRow> fit_device(target::Kind kind, const FitOptions& options);
+
+// Words for the source of a rate, of which `disturbed` is told, where other work disturbed it; else
+// none.
+std::string tell_disturbed(const FitOptions& options, std::string_view rate, double part);
 
 // What a row says of a measured number: few digits, and of rates of instructions quarters, because
 // schedules should not follow the noise of a measurement.

@@ -6,6 +6,7 @@
 
 #include "tessera/app/bench/device_probes.h"
 #include "tessera/app/bench/fit.h"
+#include "tessera/app/bench/probes.h"
 #include "tessera/backend/codegen/codegen.h"
 #include "tessera/lang/ir/text.h"
 #include "tessera/lang/ir/verify.h"
@@ -19,7 +20,7 @@ namespace {
 
 using target::Rates;
 
-constexpr int kRounds = 7;
+constexpr int kRounds = 7, kAttempts = 4;
 constexpr double kLeastSeconds = 2e-3;  // of one timing: long beside the resolution of events
 constexpr int kMostCalls = 256;
 
@@ -57,7 +58,8 @@ class DeviceFit {
   void write(const char* rate, double Rates::*value, double number, const std::string& how) {
     row_.target.rates.*value = number;
     row_.sources[rate] =
-        fmt::format("tessera machine fit --target {}: {}", target::to_text(machine().kind), how);
+        fmt::format("tessera machine fit --target {}: {}{}", target::to_text(machine().kind), how,
+                    tell_disturbed(options_, rate, disturbance(rounds_)));
   }
 
   Result<Loaded> load(const std::string& text) {
@@ -78,17 +80,20 @@ class DeviceFit {
 
   // Seconds of one call among many in a row, the best of some rounds.
   Result<double> seconds(Loaded& probe) {
-    TESSERA_TRY(const double first, device_.time(*probe.code, probe.memory, 2));
+    TESSERA_TRY(double first, device_.time(*probe.code, probe.memory, 1));
+    rounds_ = {first};
+    if (first > options_.seconds_per_rate) return first;  // a slow device: long enough to count
+    TESSERA_TRY(first, device_.time(*probe.code, probe.memory, 2));
     const double each = std::max(first / 2, 1e-7);
     const int calls = static_cast<int>(std::clamp(kLeastSeconds / each, 1.0, double{kMostCalls}));
-    double best = HUGE_VAL;
+    rounds_.clear();
     const Clock::time_point start = Clock::now();
     for (int round = 0; round < kRounds; ++round) {
       TESSERA_TRY(const double s, device_.time(*probe.code, probe.memory, calls));
-      best = std::min(best, s / calls);
+      rounds_.push_back(s / calls);
       if (seconds_since(start) > options_.seconds_per_rate) break;
     }
-    return best;
+    return *std::ranges::min_element(rounds_);
   }
   Result<double> seconds(const std::string& text) {
     TESSERA_TRY(Loaded probe, load(text));
@@ -97,9 +102,23 @@ class DeviceFit {
   // Cycles of one step: what a long loop takes more than a short one.
   Result<double> step_cycles(const std::function<std::string(std::int64_t)>& program,
                              std::int64_t few, std::int64_t many) {
-    TESSERA_TRY(const double shorter, seconds(program(few)));
-    TESSERA_TRY(const double longer, seconds(program(many)));
-    return std::max(0.0, longer - shorter) * hz_ / static_cast<double>(many - few);
+    // What others need many steps for, a slow device shows in a few.
+    constexpr std::int64_t kFewer = 16;
+    const std::int64_t least = std::max<std::int64_t>(1, few / kFewer);
+    TESSERA_TRY(double shorter, seconds(program(least)));
+    if (shorter > options_.seconds_per_rate) {
+      few = least;
+      many = 2 * least;
+    } else {
+      TESSERA_TRY(shorter, seconds(program(few)));
+    }
+    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+      TESSERA_TRY(const double longer, seconds(program(many)));
+      if (longer > shorter) return (longer - shorter) * hz_ / static_cast<double>(many - few);
+      TESSERA_TRY(const double again, seconds(program(few)));  // other work was in its way
+      shorter = std::min(shorter, again);
+    }
+    return make_error(ErrorCode::kRunFailed, "a longer loop takes no longer: the device is busy");
   }
 
   Result<void> starts() {
@@ -156,8 +175,6 @@ class DeviceFit {
     if (!options_.wants(name)) return {};
     Result<double> cycles = step_cycles(program, steps / 4, steps);
     if (!cycles.ok()) return cycles.error().with_context(name);
-    if (*cycles <= 0)
-      return make_error(ErrorCode::kRunFailed, "{}: a longer loop takes no longer", name);
     write(name, value, rounded_rate(work / *cycles), how);
     return {};
   }
@@ -166,13 +183,14 @@ class DeviceFit {
     const target::Target& t = machine();
     TESSERA_DO(rate(
         "fma_per_cycle", &Rates::fma_per_cycle,
-        [&](std::int64_t n) { return multiply_adds(t, kBusyWarps, kSums, n); }, 4096,
-        32.0 * kBusyWarps * kSums, "32 warps of 16 accumulators for each multiprocessor"));
+        [&](std::int64_t n) { return multiply_adds(t, kBusyWarps, kSums, n); }, 1024,
+        32.0 * kBusyWarps * kSums * kUnrolledSums,
+        "32 warps of 16 accumulators for each multiprocessor"));
     if (options_.wants("fma_latency_cycles")) {
       TESSERA_TRY(
           const double cycles,
-          step_cycles([&](std::int64_t n) { return multiply_adds(t, 1, 1, n); }, 4096, 20480));
-      write("fma_latency_cycles", &Rates::fma_latency_cycles, rounded_rate(cycles),
+          step_cycles([&](std::int64_t n) { return multiply_adds(t, 1, 1, n); }, 1024, 5120));
+      write("fma_latency_cycles", &Rates::fma_latency_cycles, rounded_rate(cycles / kUnrolledSums),
             "one accumulator of one warp");
     }
     const auto has = [&](target::Operands operands) {
@@ -188,7 +206,7 @@ class DeviceFit {
       TESSERA_DO(rate(
           "wgmma_per_cycle", &Rates::wgmma_per_cycle,
           [&](std::int64_t n) { return group_products(t, n); }, 1024, kGroupProducts,
-          "a warp group of 64 x 256 outputs for each multiprocessor, f16"));
+          "two warp groups of 64 x 256 outputs for each multiprocessor, f16"));
     }
     return {};
   }
@@ -199,7 +217,7 @@ class DeviceFit {
         "shared_bytes_per_cycle", &Rates::shared_bytes_per_cycle,
         [&](std::int64_t n) { return shared_reads(t, n); }, 1024, kSharedBytes,
         "vectors of 16 bytes read by 32 warps"));
-    constexpr std::int64_t kMost = std::int64_t{1} << 30;
+    constexpr std::int64_t kMost = std::int64_t{1} << 29;
     const std::int64_t cached = t.l2_bytes / 4, uncached = std::min(8 * t.l2_bytes, kMost);
     TESSERA_DO(rate(
         "l2_bytes_per_cycle", &Rates::l2_bytes_per_cycle,
@@ -223,6 +241,7 @@ class DeviceFit {
   runtime::Device& device_;
   target::MachineRow row_;
   double hz_ = 1e9;
+  std::vector<double> rounds_;  // seconds of the last probe
 };
 
 }  // namespace

@@ -6,11 +6,15 @@
 #include "tessera/app/bench/fit.h"
 #include "tessera/app/bench/pool_bench.h"
 #include "tessera/app/bench/probes.h"
+#include "tessera/support/clock.h"
+#include "tessera/support/quantile.h"
 
 namespace tessera::app {
 namespace {
 
 using target::Rates;
+
+constexpr int kPoolRounds = 3;
 
 // What a probe of so many cores says: its work in a cycle, or the cycles of its work.
 struct Measured {
@@ -42,12 +46,13 @@ class HostFit {
 
  private:
   runtime::TimingOptions timing() const {
-    return {.samples = 20, .time_limit_s = options_.seconds_per_rate};
+    return {.samples = 10, .time_limit_s = options_.seconds_per_rate};
   }
-  void write(const char* rate, double Rates::*value, double number, int cores) {
+  void write(const char* rate, double Rates::*value, double number, int cores, double disturbed) {
     row_.target.rates.*value = number;
-    row_.sources[rate] = fmt::format("tessera machine fit --target host, {} {}", cores,
-                                     cores == 1 ? "core" : "cores");
+    row_.sources[rate] =
+        fmt::format("tessera machine fit --target host, {} {}{}", cores,
+                    cores == 1 ? "core" : "cores", tell_disturbed(options_, rate, disturbed));
   }
 
   Result<void> find_clock(runtime::ThreadPool& pool) {
@@ -55,7 +60,7 @@ class HostFit {
     TESSERA_TRY(clock[0], clock_probe(target_, pool));
     measure(clock, pool, timing());
     hz_ = 1e9 * clock[0].giga_per_s();
-    write("clock_mhz", &Rates::clock_mhz, std::round(hz_ * 1e-6), 1);
+    write("clock_mhz", &Rates::clock_mhz, std::round(hz_ * 1e-6), 1, clock[0].disturbed());
     return {};
   }
 
@@ -136,18 +141,26 @@ class HostFit {
       const double per_cycle = 1e9 * probe[0].giga_per_s() / m.unit / hz_;
       const double number = m.latency ? 1 / per_cycle : per_cycle;
       write(m.rate, m.value, m.quarters ? rounded_quarters(number) : rounded_rate(number),
-            pool.threads());
+            pool.threads(), probe[0].disturbed());
     }
   }
 
   void pool(int threads) {
     options_.progress("the thread pool");
-    const PoolReport report = measure_pool(threads);
-    const double cycles = 1e-6 * hz_;
-    write("barrier_cycles", &Rates::barrier_cycles, rounded_rate(report.awake_all_us * cycles),
-          threads);
-    write("dispatch_cycles", &Rates::dispatch_cycles, rounded_rate(report.awake_us * cycles),
-          threads);
+    std::vector<double> loops, meetings;
+    const double before_s = processor_seconds();
+    const Clock::time_point start = Clock::now();
+    for (int round = 0; round < kPoolRounds; ++round) {
+      const PoolReport report = measure_pool(threads, /*parked=*/false);
+      loops.push_back(1e-6 * report.awake_us);
+      meetings.push_back(1e-6 * report.awake_all_us);
+    }
+    const double run_s = threads * seconds_since(start);
+    const double processor_s = processor_seconds() - before_s;
+    write("barrier_cycles", &Rates::barrier_cycles, rounded_rate(median(meetings) * hz_), threads,
+          disturbance(meetings, run_s, processor_s));
+    write("dispatch_cycles", &Rates::dispatch_cycles, rounded_rate(median(loops) * hz_), threads,
+          disturbance(loops, run_s, processor_s));
   }
 
   const FitOptions& options_;
@@ -160,6 +173,12 @@ class HostFit {
 
 bool FitOptions::wants(std::string_view rate) const {
   return rates.empty() || std::ranges::find(rates, rate) != rates.end();
+}
+
+std::string tell_disturbed(const FitOptions& options, std::string_view rate, double part) {
+  if (part <= kSteady) return "";
+  options.disturbed(rate, part);
+  return fmt::format(", disturbed by {:.0f} %", 100 * part);
 }
 
 double rounded_rate(double value) {

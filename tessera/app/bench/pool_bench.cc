@@ -17,11 +17,13 @@ namespace {
 constexpr int kAwakeLoops = 5000;
 constexpr int kParkedLoops = 200;
 constexpr auto kPatience = std::chrono::milliseconds(100);
+constexpr double kMostSeconds = 1;  // of one median: loops wait where threads outnumber processors
 
 double median_us(int count, const std::function<void()>& before,
                  const std::function<void()>& call) {
   std::vector<double> times;
-  for (int i = 0; i < count; ++i) {
+  const Clock::time_point begin = Clock::now();
+  for (int i = 0; i < count && (i == 0 || seconds_since(begin) < kMostSeconds); ++i) {
     before();
     const Clock::time_point start = Clock::now();
     call();
@@ -51,7 +53,7 @@ void wait_for_sleep(runtime::ThreadPool& pool) {
 
 }  // namespace
 
-PoolReport measure_pool(int threads) {
+PoolReport measure_pool(int threads, bool parked) {
   runtime::ThreadPool pool({.threads = threads});
   PoolReport report{.threads = pool.threads()};
   {
@@ -61,6 +63,7 @@ PoolReport measure_pool(int threads) {
     report.awake_us = median_us(kAwakeLoops, warm, [&] { empty_loop(pool); });
     report.awake_all_us = median_us(kAwakeLoops, warm, [&] { meeting_loop(pool); });
   }
+  if (!parked) return report;
   const auto sleep = [&] { wait_for_sleep(pool); };
   report.parked_us = median_us(kParkedLoops, sleep, [&] { empty_loop(pool); });
   report.parked_all_us = median_us(kParkedLoops, sleep, [&] { meeting_loop(pool); });

@@ -12,6 +12,7 @@ struct PoolReport {
   double parked_us = 0, parked_all_us = 0;  // all workers asleep before
 };
 
-PoolReport measure_pool(int threads);
+// `parked`: measures loops of sleeping workers, too, which takes seconds.
+PoolReport measure_pool(int threads, bool parked = true);
 
 }  // namespace tessera::app

@@ -2,15 +2,19 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <cstring>
 #include <functional>
 #include <numeric>
 #include <thread>
 
+#include <time.h>
+
 #include "tessera/app/bench/run_together.h"
 #include "tessera/backend/codegen/codegen.h"
 #include "tessera/lang/ir/build.h"
 #include "tessera/support/clock.h"
+#include "tessera/support/quantile.h"
 #include "tessera/support/rng.h"
 
 namespace tessera::app {
@@ -21,7 +25,7 @@ constexpr std::int64_t kFmaSteps = 200000;
 constexpr int kRounds = 5;
 constexpr auto kBetweenRounds = std::chrono::milliseconds(10);
 // Beyond the last cache; a share of a large server's is not worth gigabytes.
-constexpr std::int64_t kMostMemoryBytes = std::int64_t{2} << 30;
+constexpr std::int64_t kMostMemoryBytes = std::int64_t{1} << 29;
 
 Result<Probe> build(const ir::Func& func, const target::Target& target, double work,
                     runtime::ThreadPool& pool) {
@@ -160,7 +164,8 @@ Result<Probe> access_probe(const std::string& access, std::int64_t bytes,
 }
 
 Result<Probe> clock_probe(const target::Target& target, runtime::ThreadPool& pool) {
-  constexpr int kPairs = 16;
+  // Short, so that some call is undisturbed on a busy machine: all rates are in cycles of it.
+  constexpr std::int64_t kPairs = 16, kSteps = 20000;
   const ir::Buffer x = ir::Buffer::make("x", DType::kI64, {2});
   const ir::Buffer out = ir::Buffer::make("out", DType::kI64, {1});
   const ir::Buffer acc = ir::Buffer::make("acc", DType::kI64, {1}, ir::Scope::kStack);
@@ -168,18 +173,18 @@ Result<Probe> clock_probe(const target::Target& target, runtime::ThreadPool& poo
     return ir::Load::make(b, {ir::int_imm(i)});
   };
   std::vector<ir::Stmt> body;
-  for (int i = 0; i < kPairs; ++i) {
+  for (std::int64_t i = 0; i < kPairs; ++i) {
     const ir::Expr sum = at(acc, 0) + at(x, 0);
     body.push_back(ir::Store::make(acc, {ir::int_imm(0)},
                                    ir::Binary::make(ir::BinaryOp::kXor, sum, at(x, 1))));
   }
   const ir::Stmt all =
       ir::Block::make({ir::Store::make(acc, {ir::int_imm(0)}, at(x, 0)),
-                       ir::For::make(ir::Var::make("s"), kFmaSteps, ir::LoopKind::kSerial,
+                       ir::For::make(ir::Var::make("s"), kSteps, ir::LoopKind::kSerial,
                                      ir::Block::make(std::move(body))),
                        ir::Store::make(out, {ir::int_imm(0)}, at(acc, 0))});
   const ir::Func func{"clock", {x, out}, 1, ir::Allocate::make(acc, all)};
-  TESSERA_TRY(Probe probe, build(func, target, 2.0 * kPairs * kFmaSteps, pool));
+  TESSERA_TRY(Probe probe, build(func, target, 2.0 * kPairs * kSteps, pool));
   for (const std::vector<void*>& params : probe.params) {
     auto* values = static_cast<std::int64_t*>(params[0]);
     values[0] = 0x1234567;
@@ -224,6 +229,20 @@ Result<Probe> chase_probe(std::int64_t bytes, const target::Target& target,
   return probe;
 }
 
+double disturbance(const std::vector<double>& round_s, double run_s, double processor_s) {
+  if (round_s.empty()) return 0;
+  const double spread = median(round_s) / *std::ranges::min_element(round_s) - 1;
+  return std::max(spread, processor_s > 0 ? run_s / processor_s - 1 : 0);
+}
+
+double processor_seconds() {
+  timespec t{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
+}
+
+double Probe::disturbed() const { return disturbance(round_s, run_s, processor_s); }
+
 void measure(std::vector<Probe>& probes, runtime::ThreadPool& pool,
              const runtime::TimingOptions& timing) {
   const int samples = std::max(1, timing.samples / kRounds);
@@ -231,14 +250,21 @@ void measure(std::vector<Probe>& probes, runtime::ThreadPool& pool,
   const double limit_s = timing.time_limit_s * static_cast<double>(probes.size());
   for (int round = 0; round < kRounds; ++round) {
     for (Probe& p : probes) {
+      double best = std::numeric_limits<double>::infinity();
       for (int sample = 0; sample <= samples; ++sample) {
+        const double before_s = processor_seconds();
         const double s = run_together(pool, [&](int worker) {
           alignas(64) std::byte workspace[64];  // these functions need none
           p.code->entry(p.params[static_cast<std::size_t>(worker)].data(), workspace, pool.host());
         });
-        if (sample > 0) p.best_s = std::min(p.best_s, s);  // the first brings the data near
-        if (seconds_since(start) > limit_s && p.best_s < 1e9) break;
+        p.processor_s += processor_seconds() - before_s;
+        p.run_s += s * pool.threads();
+        if (sample > 0) best = std::min(best, s);  // the first brings the data near
+        if (seconds_since(start) > limit_s && std::min(best, p.best_s) < 1e9) break;
       }
+      if (!std::isfinite(best)) continue;
+      p.round_s.push_back(best);
+      p.best_s = std::min(p.best_s, best);
     }
     if (seconds_since(start) > limit_s) return;
     std::this_thread::sleep_for(kBetweenRounds);
@@ -252,7 +278,7 @@ std::vector<ProbedLevel> probed_levels(const target::Target& target, int threads
   return {{"L1", target.l1_bytes / 2},
           {"L2", target.l2_bytes / 2},
           {"L3", l3 / 4 / threads},
-          {"memory", std::clamp<std::int64_t>(4 * l3, 64 << 20, kMostMemoryBytes) / threads}};
+          {"memory", std::clamp<std::int64_t>(2 * l3, 64 << 20, kMostMemoryBytes) / threads}};
 }
 
 }  // namespace tessera::app

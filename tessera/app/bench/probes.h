@@ -25,7 +25,10 @@ struct Probe {
   std::vector<std::vector<void*>> params;
   double work = 0;  // operations or bytes of one thread and call
   double best_s = std::numeric_limits<double>::infinity();
+  std::vector<double> round_s;        // the best of each round
+  double run_s = 0, processor_s = 0;  // of all threads and calls: by the clock, by processors
 
+  double disturbed() const;  // disturbance() of its rounds
   double giga_per_s() const { return work * static_cast<double>(params.size()) / best_s * 1e-9; }
 };
 
@@ -56,6 +59,13 @@ Result<Probe> clock_probe(const target::Target& target, runtime::ThreadPool& poo
 // Loads that need the one before, from lines all over `bytes`; its work is loads.
 Result<Probe> chase_probe(std::int64_t bytes, const target::Target& target,
                           runtime::ThreadPool& pool);
+
+// How much other work disturbed a measurement: by which part the usual round takes longer than the
+// best one, or by which part all of them take longer than their processors worked. Above kSteady
+// the best is perhaps not what the machine can do.
+inline constexpr double kSteady = 0.1;
+double disturbance(const std::vector<double>& round_s, double run_s = 0, double processor_s = 0);
+double processor_seconds();  // of this process until now
 
 // The probes in turns, round by round: a busy moment spoils some rounds, the best of all counts.
 void measure(std::vector<Probe>& probes, runtime::ThreadPool& pool,

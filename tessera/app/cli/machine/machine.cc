@@ -35,6 +35,12 @@ Result<target::MachineRow> measure_row(const FitArgs& args) {
   ProgressLine line(0);
   app::FitOptions options{.seconds_per_rate = args.seconds_per_rate};
   options.progress = [&](const std::string& what) { line.show("measuring " + what, true); };
+  options.disturbed = [&](std::string_view rate, double part) {
+    line.say(
+        fmt::format("tessera: warning: other work disturbed {} by {:.0f} %; measure again on an "
+                    "idle machine",
+                    rate, 100 * part));
+  };
   for (const target::Kind kind : {target::Kind::kCuda, target::Kind::kOpenCl}) {
     if (args.target == target::to_text(kind)) return app::fit_device(kind, options);
   }
@@ -210,8 +216,9 @@ void add_machine(Flags& app, std::function<int()>* run) {
       "Examples:\n  tessera machine fit\n  tessera machine fit --target cuda -o h200.json\n"
       "  tessera compile zoo:resnet50 --machine h200.json -o out\n"
       "  tessera machine show h200\n  tessera machine schedules h200 h200.json\n"
-      "A row says what a machine is and what it does in a clock cycle; default\n"
-      "schedules are chosen by it. Your rows are NAME.json in tessera/machines/ of\n"
+      "A row says what a machine is and what it does in a clock cycle. Register tiles\n"
+      "and prefetching for CPUs and Winograd tiles for all machines follow from it;\n"
+      "tiles for GPUs do not yet. Your rows are NAME.json in tessera/machines/ of\n"
       "$XDG_CONFIG_HOME or ~/.config. A row named host, cuda or opencl serves that\n"
       "target as long as it is the machine that was measured; others are used by name.");
   machine->require_subcommand(1, 1);
