@@ -74,7 +74,7 @@ TEST(GpuGroup, TilesFitTheDevice) {
   EXPECT_EQ(refused({.row_tiles = 2, .columns = 256}, large), "more sums than registers");
   EXPECT_EQ(refused({.row_groups = 2, .columns = 256, .places = 6}, large),
             "more than the shared memory of a block");
-  EXPECT_EQ(refused({.row_groups = 4, .column_groups = 2}, large), "more threads than a block has");
+  EXPECT_EQ(refused({.row_groups = 8, .column_groups = 2}, large), "more threads than a block has");
   EXPECT_EQ(refused({.column_groups = 2, .columns = 96}, large),
             "groups do not begin with a row of copies");
   EXPECT_EQ(refused({.row_groups = 2}, {.row = 64, .column = 64}), "more than the axis has");

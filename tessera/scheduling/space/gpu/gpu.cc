@@ -3,17 +3,16 @@
 #include <algorithm>
 
 #include "tessera/scheduling/space/contraction.h"
+#include "tessera/scheduling/space/gpu/gpu_tile.h"
 #include "tessera/scheduling/space/inlining.h"
 #include "tessera/scheduling/space/tile.h"
 
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kThreads = 256;
-// Blocks that keep a core busy, where little is to be done, and the threads of the smallest.
-constexpr std::int64_t kBusyBlocks = 2, kLeastThreads = 32;
-constexpr std::int64_t kGatheredLanes = 2;  // 4 and 8 wait for more loads (H200)
-constexpr std::int64_t kGatheredElements = 32, kBusyThreads = 1024;  // of a thread, of a core
+constexpr std::int64_t kBusyBlocks = 2;         // that keep a core busy, where little is to be done
+constexpr std::int64_t kGatheredLanes = 2;      // 4 and 8 wait for more loads (H200)
+constexpr std::int64_t kGatheredElements = 32;  // of a thread
 
 std::vector<std::int64_t> up_to(std::int64_t most, std::initializer_list<std::int64_t> values) {
   std::vector<std::int64_t> out;
@@ -44,7 +43,7 @@ bool gathers(const Stage& s) {
 std::int64_t gathered_rows(const Context& c, const Stage& s, std::int64_t lanes) {
   const std::int64_t row = s.extent(s.rank() - 2);
   const auto threads = static_cast<std::int64_t>(s.elements()) / lanes;
-  const std::int64_t busy = kBusyThreads * std::max(1, c.target.cores);
+  const std::int64_t busy = busy_gpu_threads(c.target);
   std::int64_t out = row % 4 == 0 ? 4 : 1;
   for (std::int64_t n = 8; n * lanes <= kGatheredElements; n *= 2) {
     if (row % n == 0 && threads / n >= busy) out = n;
@@ -78,7 +77,7 @@ bool reads_along_outputs(const Stage& s) {
 std::int64_t spread_gpu_threads(const Context& c, std::int64_t threads, std::int64_t most) {
   const std::int64_t busy = kBusyBlocks * std::max(1, c.target.cores);
   std::int64_t out = std::min(most, block_threads(c));
-  while (out > kLeastThreads && threads / out < busy) out /= 2;
+  while (out > c.target.gpu.warp && threads / out < busy) out /= 2;
   return out;
 }
 
@@ -144,7 +143,7 @@ void schedule_gpu_elements(Context& c, std::size_t stage, bool simple) {
   c.done[stage] = true;
   if (s.rank() == 0) return;
   const std::string& name = s.op.name;
-  std::int64_t threads = std::min(kThreads, block_threads(c));
+  std::int64_t threads = std::min(kGpuThreads, block_threads(c));
   if (simple) {
     bind_gpu_elements(c, stage, threads, 1, {});
     return;

@@ -3,6 +3,8 @@
 // blocks copy to shared memory.
 #pragma once
 
+#include <algorithm>
+
 #include "tessera/scheduling/space/context.h"
 
 namespace tessera::space {
@@ -42,6 +44,11 @@ struct GpuLoops {
   Loops shared, units;
 };
 GpuLoops gpu_loops(const Stage& stage, const std::vector<std::size_t>& axes);
+
+// Threads that keep the memory of a device busy: half of those that its cores hold.
+inline std::int64_t busy_gpu_threads(const target::Target& t) {
+  return std::int64_t{t.gpu.core_threads} / 2 * std::max(1, t.cores);
+}
 
 // Threads of a block, at most `most`: fewer where so many in all would leave cores without blocks.
 std::int64_t spread_gpu_threads(const Context& c, std::int64_t threads, std::int64_t most);

@@ -6,6 +6,7 @@
 #include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/space/contraction.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/gpu/gpu_parts.h"
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
 #include "tessera/scheduling/space/inlining.h"
@@ -16,9 +17,6 @@
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kBanks = 32;
-constexpr std::int64_t kSide = 16;  // of a tile of sums on tensor cores
-constexpr std::int64_t kCopyBytes = 16;
 // Threads side by side along keys, keys of a thread, elements of a head or keys between copies.
 constexpr std::int64_t kKeyThreads = 16, kThreadKeys = 8, kSteps = 32;
 constexpr std::int64_t kMostPlaces = 5;
@@ -192,11 +190,12 @@ class GpuAttention {
 
   // Of a block.
   std::int64_t shared_bytes(std::int64_t rows) const {
-    const std::int64_t pitch = keys() + 2 * kSide;
+    const std::int64_t pitch = keys() + 2 * kMmaSide;
     const std::int64_t element = size_bytes(weight_.dtype());
     const std::int64_t kept = rows * pitch * (size_bytes(scored_.dtype()) + element);
-    const std::int64_t sum = score_.extent(attention_.scores.reduce[0]), pad = kCopyBytes / element;
-    const std::int64_t values = steps_of(keys()) * (head() + kSide) +
+    const std::int64_t sum = score_.extent(attention_.scores.reduce[0]),
+                       pad = kGpuCopyBytes / element;
+    const std::int64_t values = steps_of(keys()) * (head() + kMmaSide) +
                                 (copies_weights() ? rows * (steps_of(keys()) + pad) : 0);
     const std::int64_t operands =
         places(sum) * (rows + tile_keys()) * (steps_of(sum) + pad) + places(keys()) * values;
@@ -215,7 +214,7 @@ class GpuAttention {
   }
 
   bool fits() const {
-    return (!tensor_ || queries() >= kSide) && shared_bytes(least_rows()) <= shared_limit() &&
+    return (!tensor_ || queries() >= kMmaSide) && shared_bytes(least_rows()) <= shared_limit() &&
            warps_ * warp() <= context_.target.gpu.block_threads;
   }
 
@@ -262,17 +261,17 @@ class GpuAttention {
 
   std::int64_t warp() const { return context_.target.gpu.warp; }
   std::int64_t shared_limit() const { return limits::gpu_shared_bytes(context_.target); }
-  std::int64_t least_rows() const { return tensor_ ? kSide : kSide / 2; }
+  std::int64_t least_rows() const { return tensor_ ? kMmaSide : kMmaSide / 2; }
   // Tensor cores read whole steps: weights past the last key must be zeros, which copies have.
   bool copies_weights() const { return tensor_ && keys() % kSteps != 0; }
 
   // Keys whose scores a block computes at once.
   std::int64_t tile_keys() const {
-    if (tensor_) return warps_ * kSide * tiles_of_warp();
+    if (tensor_) return warps_ * kMmaSide * tiles_of_warp();
     return kKeyThreads * keys_of_thread();
   }
   std::int64_t tiles_of_warp() const {
-    const std::int64_t tiles = parts_of(keys(), kSide * warps_);
+    const std::int64_t tiles = parts_of(keys(), kMmaSide * warps_);
     return parts_of(tiles, parts_of(tiles, 4));
   }
   std::int64_t keys_of_thread() const {
@@ -332,7 +331,7 @@ class GpuAttention {
     Loops order, threads;
     std::string sums;
     if (tensor_) {
-      const Loops r = w.split(stage, row, {1, rows_ / kSide, 2, 8}, schedule::Tail::kGuard);
+      const Loops r = w.split(stage, row, {1, rows_ / kMmaSide, 2, 8}, schedule::Tail::kGuard);
       const Loops c =
           w.split(stage, column, {warps_, tile.chunks * 2, 4, 2}, schedule::Tail::kGuard);
       append(&outer, {r[0], c[0]});
@@ -384,7 +383,8 @@ class GpuAttention {
     return t;
   }
   Tile values_tile() const {
-    if (tensor_) return {.row_threads = 1, .rows = 1, .chunks = parts_of(head(), kSide * warps_)};
+    if (tensor_)
+      return {.row_threads = 1, .rows = 1, .chunks = parts_of(head(), kMmaSide * warps_)};
     Tile t{.lanes = head() % 4 == 0 ? 4 : 1};
     t.column_threads = kKeyThreads;
     while (t.column_threads > 1 && t.column_threads * t.lanes / 2 >= head()) t.column_threads /= 2;
@@ -429,11 +429,11 @@ class GpuAttention {
   void align(const std::string& stage, std::size_t rank, DType type) {
     const auto dim = static_cast<int>(rank) - 2;
     if (dim < 0) return;
-    const std::int64_t most = kCopyBytes / size_bytes(type);
+    const std::int64_t most = kGpuCopyBytes / size_bytes(type);
     if (tensor_ && size_bytes(type) == 2) {
       context_.writer.storage_align(stage, dim, 2 * most, most);
     } else {
-      context_.writer.storage_align(stage, dim, kBanks, most);
+      context_.writer.storage_align(stage, dim, kGpuBanks, most);
     }
   }
 
@@ -477,9 +477,9 @@ class GpuAttention {
     Loops steps;
     const std::int64_t extent = s.extent(c.reduce[0]);
     if (tensor_) {
-      steps = w.split(inner, cut, {steps_of(extent) / kSide, kSide}, schedule::Tail::kGuard);
-      const Loops r = w.split(inner, row, {kSide}, schedule::Tail::kGuard);
-      const Loops k = w.split(inner, column, {kSide}, schedule::Tail::kGuard);
+      steps = w.split(inner, cut, {steps_of(extent) / kMmaSide, kMmaSide}, schedule::Tail::kGuard);
+      const Loops r = w.split(inner, row, {kMmaSide}, schedule::Tail::kGuard);
+      const Loops k = w.split(inner, column, {kMmaSide}, schedule::Tail::kGuard);
       order = {steps[0], steps[1]};
       append(&order, unrolled);
       append(&order, {r[0], k[0], r[1], k[1], steps[2]});
@@ -513,7 +513,7 @@ class GpuAttention {
   }
 
   void write_operand(const Access& a, const std::string& inner, const std::string& step) {
-    const std::int64_t most = kCopyBytes / size_bytes(a.buffer->dtype);
+    const std::int64_t most = kGpuCopyBytes / size_bytes(a.buffer->dtype);
     std::int64_t lanes = most;
     while (lanes > 1 && a.buffer->shape.back() % lanes != 0) lanes /= 2;
     Loops dims;
@@ -539,7 +539,7 @@ class GpuAttention {
   const Attention& attention_;
   const Stage &score_, &scored_, &weight_, &value_, &out_;
   bool tensor_;
-  std::int64_t warps_ = 4, rows_ = kSide;
+  std::int64_t warps_ = 4, rows_ = kMmaSide;
   bool few_ = false;  // blocks of a multiprocessor
   // Names: stages in shared memory, those of the sums, the launch and the loop of its blocks.
   std::string scores_, weights_, copied_, inner_scores_, inner_values_, launch_, block_;

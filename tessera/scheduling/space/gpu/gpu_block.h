@@ -22,6 +22,9 @@ const char* refuse_gpu_block(const target::Target& target, const GpuBlock& block
 // Blocks that a multiprocessor holds at once, at least one and at most `most`.
 double resident_gpu_blocks(const target::Target& target, const GpuBlock& block, double most);
 
+// The rates that estimates are made of: those of the machine, or of an H200 where its row has none.
+const target::Rates& gpu_rates(const target::Target& target);
+
 inline double blocks_of(std::int64_t n, std::int64_t of) {
   return static_cast<double>(parts_of(n, of));
 }

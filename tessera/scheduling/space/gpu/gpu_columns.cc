@@ -5,13 +5,13 @@
 
 #include "tessera/scheduling/space/contraction.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/limits.h"
 #include "tessera/scheduling/space/tile.h"
 
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kAccessBytes = 16;
 constexpr std::int64_t kBusyThreads = 256;  // of a multiprocessor, below which it waits for memory
 constexpr std::int64_t kColumns = 32;       // side by side, where threads share the reduction
 
@@ -51,7 +51,7 @@ class GpuColumns {
   }
 
   void choose() {
-    const std::int64_t wide = kAccessBytes / size_bytes(nest_stage_.dtype());
+    const std::int64_t wide = kGpuCopyBytes / size_bytes(nest_stage_.dtype());
     const auto outputs = static_cast<std::int64_t>(sum_stage_.elements());
     const std::int64_t busy = kBusyThreads * std::max(1, context_.target.cores);
     // Taps that a thread adds up one after the other.

@@ -6,6 +6,8 @@
 #include "tessera/lang/ir/shared_places.h"
 #include "tessera/scheduling/space/contraction.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
+#include "tessera/scheduling/space/gpu/gpu_operand.h"
 #include "tessera/scheduling/space/gpu/gpu_own_copy.h"
 #include "tessera/scheduling/space/gpu/gpu_parts.h"
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
@@ -17,11 +19,8 @@
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kCopyBytes = 16, kBanks = kGpuBanks;
-// Results that are staged begin each row so many elements after a multiple of the banks.
-constexpr std::int64_t kStagedPad = 8, kStagedSums = 64;
-// Operations that may be repeated in every block that copies.
-constexpr double kCheapCopy = 8;
+constexpr std::int64_t kCopyBytes = kGpuCopyBytes, kBanks = kGpuBanks;
+constexpr std::int64_t kStagedSums = 64;
 constexpr std::int64_t kFewBlocks = 4;
 
 // An operand on its way through shared memory.
@@ -481,7 +480,7 @@ class GpuContraction {
     const bool repeated = &o == &operand_a_ && is_transform(made) &&
                           stage_.extent(product_.vector) > kFewBlocks * tile_.column_length();
     if (!context_.chooser.flag(made.op.name, "in_copy", PointKind::kLocation,
-                               made.cost <= kCheapCopy && !repeated))
+                               made.cost <= kGpuCheapCopy && !repeated))
       return;
     w.compute_inline(made.op.name);
     context_.done[p] = true;
@@ -529,7 +528,7 @@ class GpuContraction {
            tile_.threads() % kBanks == 0 && tile_.row_length() % (tile_.threads() / kBanks) == 0;
   }
   std::int64_t staged_bytes() const {
-    return staged() ? 4 * tile_.row_length() * (tile_.column_length() + kBanks + kStagedPad) : 0;
+    return staged() ? 4 * tile_.row_length() * (tile_.column_length() + kBanks + kGpuStagedPad) : 0;
   }
   // Lanes of a warp take neighbours of a row.
   void write_results() {
@@ -600,7 +599,7 @@ class GpuContraction {
     for (const std::string& loop : lanes) w.unroll(sum_.launch, loop);
     if (staged()) {
       w.compute_at(sum_.launch, nest_stage_.op.name, block_);
-      w.storage_align(sum_.launch, product_.row, kBanks, kStagedPad);
+      w.storage_align(sum_.launch, product_.row, kBanks, kGpuStagedPad);
     } else {
       w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
     }

@@ -6,18 +6,16 @@
 
 #include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/gpu/gpu_operand.h"
 #include "tessera/scheduling/space/gpu/gpu_parts.h"
 
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kRows = 64, kDepth = 64;  // of a product
-constexpr std::int64_t kThreads = 128;           // of a group
 constexpr std::int64_t kLeastColumns = 32;
 // Of what is taken without measuring: rows that leave little of a tile empty.
 constexpr std::int64_t kUsualRows = 128, kFullRows = 56;
-constexpr std::int64_t kStagedRow = 32;  // rows of staged sums begin in different banks
 
 class Group final : public GpuGroup {
  public:
@@ -29,7 +27,7 @@ class Group final : public GpuGroup {
         nest_stage_(context.stage(nest_.stage)) {}
 
   bool fits() {
-    const auto cut = find_gpu_cut(context_, product_, kDepth);
+    const auto cut = find_gpu_cut(context_, product_, kWgmmaDepth);
     if (!cut || product_.row < 0 || product_.a.conditional || product_.b.conditional) return false;
     cut_ = *cut;
     const auto row = static_cast<std::size_t>(product_.row);
@@ -51,8 +49,11 @@ class Group final : public GpuGroup {
     problem_.beside = !b->moved && !is_last_axis(product_.b, cut_);
     problem_.staged = odd_rows();
     // Most of a tile would be empty, or there is nothing to copy ahead.
-    if (problem_.row <= kRows / 2 || problem_.column < kLeastColumns || problem_.reduce < kDepth ||
-        (problem_.reduce + kDepth - 1) / kDepth * (problem_.planes > 1 ? 1 : problem_.taps) < 2)
+    if (problem_.row <= kWgmmaRows / 2 || problem_.column < kLeastColumns ||
+        problem_.reduce < kWgmmaDepth ||
+        (problem_.reduce + kWgmmaDepth - 1) / kWgmmaDepth *
+                (problem_.planes > 1 ? 1 : problem_.taps) <
+            2)
       return false;
     best_ = choose_group_tile(context_.target, problem_);
     return refuse_group_tile(context_.target, problem_, best_) == nullptr;
@@ -136,7 +137,7 @@ class Group final : public GpuGroup {
     Writer& w = context_.writer;
     const std::string& host = nest_stage_.op.name;
     const std::int64_t lanes = tile_.all_columns() % 32 == 0 ? 32 : 16;
-    const std::int64_t groups = tile_.threads() / kThreads, beside = kThreads / lanes;
+    const std::int64_t groups = tile_.threads() / kWgmmaThreads, beside = kWgmmaThreads / lanes;
     const Loops row =
         w.split(host, nest_stage_.axis_name(nest_.axis[static_cast<std::size_t>(product_.row)]),
                 {tile_.rows() / (groups * beside), groups, beside}, schedule::Tail::kGuard);
@@ -177,7 +178,7 @@ class Group final : public GpuGroup {
     for (const std::string& loop : spread) w.unroll(sum_.launch, loop);
     if (staged()) {
       w.compute_at(sum_.launch, nest_stage_.op.name, block_);
-      w.storage_align(sum_.launch, product_.row, kStagedRow, kStagedPad);
+      w.storage_align(sum_.launch, product_.row, kGpuBanks, kGpuStagedPad);
     } else {
       w.annotate(sum_.launch, w.fuse(sum_.launch, blocks), schedule::Annotation::kBlockX);
     }
@@ -196,8 +197,8 @@ class Group final : public GpuGroup {
     const auto split = [&](const std::string& axis, std::int64_t length) {
       return w.split(sum_.inner, axis, {length}, schedule::Tail::kGuard);
     };
-    const Loops steps = split(sum_.cut, kDepth);
-    const Loops row = split(stage_.axis_name(static_cast<std::size_t>(product_.row)), kRows);
+    const Loops steps = split(sum_.cut, kWgmmaDepth);
+    const Loops row = split(stage_.axis_name(static_cast<std::size_t>(product_.row)), kWgmmaRows);
     const Loops column = split(stage_.axis_name(product_.vector), tile_.columns);
     Loops taps, outer;
     for (const std::size_t r : product_.reduce) {
@@ -228,7 +229,7 @@ class Group final : public GpuGroup {
     for (const IndexTerm& t : a.indices[d].terms) {
       if (t.axis == product_.vector) out += tile_.all_columns() - 1;
       if (static_cast<int>(t.axis) == product_.row) out += tile_.rows() - 1;
-      if (t.axis == cut_) out += kDepth - 1;
+      if (t.axis == cut_) out += kWgmmaDepth - 1;
     }
     return std::min(out, std::max<std::int64_t>(1, a.buffer->shape[d]));
   }
@@ -251,12 +252,12 @@ class Group final : public GpuGroup {
     } else if (!is_last_axis(a, cut_)) {  // rows of 64, and the next 64 after all of them
       schedule::Layout cut = o.layout();
       const std::ptrdiff_t planes = problem_.planes > 1 ? 1 : 0;  // come before them
-      cut.insert(cut.begin() + planes, schedule::LayoutDim{static_cast<int>(last), kDepth});
-      cut.back().modulus = kDepth;
+      cut.insert(cut.begin() + planes, schedule::LayoutDim{static_cast<int>(last), kWgmmaDepth});
+      cut.back().modulus = kWgmmaDepth;
       w.layout(stage, cut);
     }
     const std::int64_t lanes = gpu_copy_lanes(o, span(a, last));
-    share_gpu_copy(w, stage, dims, elements, lanes, tile_.threads() / kThreads, kThreads);
+    share_gpu_copy(w, stage, dims, elements, lanes, tile_.threads() / kWgmmaThreads, kWgmmaThreads);
   }
 
   Context& context_;

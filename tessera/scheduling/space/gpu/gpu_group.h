@@ -6,6 +6,7 @@
 
 #include "tessera/machine/target/target.h"
 #include "tessera/scheduling/space/contraction.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
 #include "tessera/scheduling/space/limits.h"
 
@@ -19,15 +20,12 @@ struct GroupTile {
   std::int64_t places = 4;     // for copies of 64 steps of the reduction
   std::int64_t parts = 1;      // of the reduction, each in blocks of its own
 
-  std::int64_t rows() const { return row_groups * row_tiles * 64; }
+  std::int64_t rows() const { return row_groups * row_tiles * kWgmmaRows; }
   std::int64_t all_columns() const { return column_groups * columns; }
-  std::int64_t threads() const { return row_groups * column_groups * 128; }
+  std::int64_t threads() const { return row_groups * column_groups * kWgmmaThreads; }
   // Of a thread: sums, addresses.
   std::int64_t registers() const { return limits::gpu_registers(row_tiles * columns / 2, 0, 40); }
 };
-
-// Results that are staged begin each row so many elements after a multiple of the banks.
-inline constexpr std::int64_t kStagedPad = 8;
 
 std::int64_t group_shared_bytes(const TensorProblem& problem, const GroupTile& tile);
 

@@ -7,8 +7,6 @@
 namespace tessera::space {
 namespace {
 
-constexpr double kCheapCopy = 8;  // operations of a copy that every block may repeat
-
 // Every axis moves it step by step, but for reduce axes that look up the plane, its first
 // dimension.
 bool steps_or_looks_up(const Stage& s, const Access& a, std::size_t cut) {
@@ -122,7 +120,7 @@ void begin_gpu_copy(Context& x, const GpuOperand& o, const std::string& reader) 
     return made.rank() > 0 && r.irregular[made.rank() - 1];
   });
   if (!x.chooser.flag(made.op.name, "in_copy", PointKind::kLocation,
-                      made.cost <= kCheapCopy && !gathered))
+                      made.cost <= kGpuCheapCopy && !gathered))
     return;
   w.compute_inline(made.op.name);
   x.done[p] = true;

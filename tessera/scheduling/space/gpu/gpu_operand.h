@@ -6,10 +6,12 @@
 #include <vector>
 
 #include "tessera/scheduling/space/contraction.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 
 namespace tessera::space {
 
-inline constexpr std::int64_t kGpuCopyBytes = 16;  // of a thread at once
+// Operations of a copy that every block may repeat.
+inline constexpr double kGpuCheapCopy = 8;
 
 struct GpuOperand {
   const Access* access = nullptr;

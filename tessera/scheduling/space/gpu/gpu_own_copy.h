@@ -4,14 +4,10 @@
 
 #include <string>
 
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/writer.h"
 
 namespace tessera::space {
-
-// Banks of shared memory. Steps of an operand that is turned round begin so many elements after a
-// multiple of them: eight steps of four rows, which a warp copies, then lie in different ones.
-inline constexpr std::int64_t kGpuBanks = 32;
-inline constexpr std::int64_t kGpuTurnedPad = 4, kGpuTurnedSteps = 8;
 
 // Of one operand, a matrix.
 struct GpuOwnCopy {

@@ -4,6 +4,7 @@
 
 #include "tessera/scheduling/space/contraction.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/inlining.h"
 #include "tessera/scheduling/space/limits.h"
 #include "tessera/scheduling/space/row_group.h"
@@ -12,11 +13,8 @@
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kAccessBytes = 16;
 // Warps that take a row at once at most.
 constexpr std::int64_t kOnceWarps = 8;
-// Threads of a multiprocessor that keep its memory busy.
-constexpr std::int64_t kBusyThreads = 1024;
 
 std::int64_t row_length(const Stage& s) {
   std::int64_t length = 1;
@@ -66,7 +64,7 @@ class GpuRows {
     if (nest_stage_.reduces()) length = std::max(length, row_length(nest_stage_));
     const Stage& first = members_.empty() ? nest_stage_ : context_.stage(members_.front());
     const std::int64_t wide =
-        kAccessBytes /
+        kGpuCopyBytes /
         size_bytes(first.reads.empty() ? nest_stage_.dtype() : first.reads[0].buffer->dtype);
     lanes_ = context_.chooser.number(name(), "row_lanes", PointKind::kVector,
                                      std::max<std::int64_t>(1, wide), [] {
@@ -74,7 +72,7 @@ class GpuRows {
                                      });
     // Enough threads to keep all multiprocessors busy, no more than the row has work for.
     const std::int64_t warp = context_.target.gpu.warp;
-    const std::int64_t busy = kBusyThreads * std::max(1, context_.target.cores);
+    const std::int64_t busy = busy_gpu_threads(context_.target);
     std::int64_t preferred = std::min(warp, most_threads());
     while (2 * preferred <= std::min<std::int64_t>(16 * warp, most_threads()) &&
            ((rows * preferred < busy && 2 * preferred * lanes_ <= length) ||

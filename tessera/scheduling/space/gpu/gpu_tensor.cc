@@ -8,6 +8,7 @@
 #include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/space/contraction.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/gpu/gpu_group.h"
 #include "tessera/scheduling/space/gpu/gpu_operand.h"
 #include "tessera/scheduling/space/gpu/gpu_parts.h"
@@ -15,7 +16,6 @@
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kSide = 16;  // of a tile of sums
 constexpr std::int64_t kLeastRows = 5;
 constexpr std::int64_t kUnrolledProducts = 1 << 19;  // of a warp, whose windows are copied whole
 
@@ -75,10 +75,11 @@ class GpuTensor {
     }
     for (const std::size_t r : product_.reduce) problem_.taps *= r == cut_ ? 1 : stage_.extent(r);
     // Most of a tile would be empty.
-    if (problem_.row < kLeastRows || problem_.column < kSide / 2 ||
+    if (problem_.row < kLeastRows || problem_.column < kMmaSide / 2 ||
         problem_.reduce < instruction_.k)
       return false;
-    const TensorTile least{.warp_rows = kSide, .warp_columns = kSide, .steps = instruction_.k};
+    const TensorTile least{
+        .warp_rows = kMmaSide, .warp_columns = kMmaSide, .steps = instruction_.k};
     return refuse_tensor_tile(context_.target, problem_, least) == nullptr;
   }
 
@@ -174,7 +175,7 @@ class GpuTensor {
     Loops blocks = gpu_block_loops(context_, product_, nest_, sum_.part);
     const Loops row =
         w.split(sum_.launch, axis_of(static_cast<std::size_t>(product_.row)),
-                {tile_.row_warps, tile_.warp_rows / kSide, 2, 8}, schedule::Tail::kGuard);
+                {tile_.row_warps, tile_.warp_rows / kMmaSide, 2, 8}, schedule::Tail::kGuard);
     const Loops column =
         w.split(sum_.launch, axis_of(product_.vector),
                 {tile_.column_warps, tile_.warp_columns / 8, 4, 2}, schedule::Tail::kGuard);
@@ -212,9 +213,9 @@ class GpuTensor {
     const Loops steps =
         w.split(sum_.inner, sum_.cut, {tile_.steps / depth, depth}, schedule::Tail::kGuard);
     const Loops row = w.split(sum_.inner, stage_.axis_name(static_cast<std::size_t>(product_.row)),
-                              {kSide}, schedule::Tail::kGuard);
+                              {kMmaSide}, schedule::Tail::kGuard);
     const Loops column =
-        w.split(sum_.inner, stage_.axis_name(product_.vector), {kSide}, schedule::Tail::kGuard);
+        w.split(sum_.inner, stage_.axis_name(product_.vector), {kMmaSide}, schedule::Tail::kGuard);
     Loops taps;
     for (const std::size_t r : product_.reduce) {
       if (r != cut_) taps.push_back(stage_.axis_name(r));

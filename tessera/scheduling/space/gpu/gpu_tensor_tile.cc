@@ -2,22 +2,20 @@
 #include <cmath>
 
 #include "tessera/scheduling/space/gpu/gpu_block.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
+#include "tessera/scheduling/space/gpu/gpu_tile.h"
 
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kSide = 16;       // of a tile
-constexpr std::int64_t kPad = 16;        // bytes between rows of shared memory
-constexpr std::int64_t kMaxWarps = 16;   // of a block
-constexpr std::int64_t kUsualWarps = 8;  // what is chosen without measuring
-// Cycles of an H200 fitted to the times of 40 tiles of nine products and convolutions, with an
-// error of 13 %.
+constexpr std::int64_t kMaxWarps = 16;  // of a block
+// Cycles of an H200, fitted to the times of 40 tiles of nine products and convolutions (`tessera
+// bench --op SPEC --schedule FILE --target cuda`) with an error of 13 %, besides its row.
 constexpr double kProducts = 1100;     // of f16 that a multiprocessor adds in a cycle (mma.sync),
 constexpr double kSharedBytes = 90;    // that it reads in a cycle,
 constexpr double kCopiedBytes = 30;    // that reach it from the L2,
 constexpr double kStoredBytes = 13.6;  // and that it stores
-constexpr double kStart = 2030;        // of a block, until the first products
 constexpr double kStep = 180;          // barrier and addresses,
 constexpr double kWait = 140;          // for copies, shared by those that are under way,
 constexpr double kCopy = 7.2;          // of a thread, for each vector that it copies
@@ -57,14 +55,14 @@ std::int64_t tensor_shared_bytes(const TensorProblem& p, const TensorTile& t) {
   // Whichever way round an operand lies, the padding of its rows is at most this.
   const auto operand = [&](std::int64_t side) {
     const std::int64_t rows = std::max(side, t.steps);
-    return (side * t.steps * p.bytes + rows * kPad + 127) / 128 * 128;
+    return (side * t.steps * p.bytes + rows * kMmaPad + 127) / 128 * 128;
   };
   return t.places * (operand(copied_rows(p, t)) + operand(copied_columns(p, t)));
 }
 
 const char* refuse_tensor_tile(const target::Target& target, const TensorProblem& p,
                                const TensorTile& t) {
-  if (t.rows() - kSide >= p.row || t.columns() - kSide >= p.column ||
+  if (t.rows() - kMmaSide >= p.row || t.columns() - kMmaSide >= p.column ||
       t.steps - p.depth >= p.reduce || t.outer_warps > p.outer)
     return "more than the axis has";
   if (const char* reason =
@@ -108,7 +106,8 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
       at_once * as(t.all_rows() * t.columns()) * (t.parts > 1 ? 4 : 2) / kStoredBytes;
   // Nothing is multiplied while the first windows arrive.
   const double first = t.whole_windows ? copies : 0;
-  double out = waves * (kStart + first + steps * step + stores);
+  const double start = gpu_rates(target).dispatch_cycles + gpu_rates(target).block_start_cycles;
+  double out = waves * (start + first + steps * step + stores);
   if (t.parts > 1) {
     out += kLaunch +
            as(p.batch * p.outer * p.row * p.column) * as(4 * t.parts + 2) / (cores * kCopiedBytes);
@@ -130,7 +129,8 @@ TensorTile choose_tensor_tile(const target::Target& target, const TensorProblem&
                   TensorTile t{warp_rows, warp_columns, row_warps, column_warps,
                                steps,     places,       parts,     outer_warps};
                   if (steps < std::min(kLeastSteps, p.reduce)) continue;
-                  if (t.warps() > kUsualWarps || refuse_tensor_tile(target, p, t)) continue;
+                  if (t.warps() * target.gpu.warp > kGpuThreads || refuse_tensor_tile(target, p, t))
+                    continue;
                   // Windows with steps copy what they leave out.
                   if (p.outer % outer_warps == 0 && (outer_warps == 1 || p.outer_step == 1))
                     tiles.offer(t, estimate_tensor_cycles(target, p, t));

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "tessera/lang/ir/shared_places.h"
+#include "tessera/scheduling/space/gpu/gpu_block.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/limits.h"
 #include "tessera/scheduling/space/tile.h"
 
@@ -22,20 +24,16 @@ const std::vector<std::int64_t> kGpuPlaces = {1, 2, 3, 4};
 namespace {
 
 // What the estimate knows of a multiprocessor, fitted to 174 schedules of 14 operations that were
-// timed on an H200 (mean error 10 %): cycles of a launch, of another launch that adds up parts, of
-// an exchange between groups, until operands of a later step are there, of a barrier and of a copy;
-// bytes that the second cache delivers to one multiprocessor in a cycle; cycles of every row of
-// banks that a read of shared memory touches, for its warp and for all of them; and the warps of a
-// scheduler whose waits take half of the time.
-constexpr double kSchedulers = 4;
-constexpr double kStart = 1680, kSecondStart = 3390, kExchange = 500;
+// timed on an H200 (`tessera bench --op SPEC --schedule FILE --target cuda`, mean error 10 %):
+// cycles of another launch that adds up parts, of an exchange between groups, until operands of a
+// later step are there, of a barrier and of a copy; bytes that the second cache delivers to one
+// multiprocessor in a cycle; cycles of every row of banks that a read of shared memory touches; and
+// the warps of a scheduler whose waits take half of the time. The numbers below were found in the
+// same way, by the operations that they name.
+constexpr double kSecondStart = 3390, kExchange = 500;
 constexpr double kLatency = 835, kBarrier = 49, kCopy = 17, kCacheBytes = 40;
-constexpr double kBankRow = 1.88, kBankRowOfAll = 1.04, kWaiting = 0.335;
-constexpr std::int64_t kVectorBytes = 16, kBankVectors = 8;
-// Of windows of one element over maps, whose sums neither groups nor blocks share: with it the best
-// by the estimate of 13 strided ones are 17 instead of 21 % slower than the fastest that was timed.
-constexpr double kUnshared = 600;
-
+constexpr double kBankRow = 1.88, kWaiting = 0.335;
+constexpr std::int64_t kBankVectors = 4 * kGpuBanks / kGpuCopyBytes;
 // Threads of a warp side by side.
 std::int64_t warp_columns(const GpuTile& tile) {
   return tile.warp_tiles() ? kGpuWarpColumns : std::min<std::int64_t>(32, tile.column_threads);
@@ -52,7 +50,7 @@ double bank_rows(const GpuProblem& p, const GpuTile& tile) {
     const std::int64_t row = lane % tile.group_threads() / columns;
     const std::int64_t at =
         row / tile.row_threads * apart.outer + row % tile.row_threads * apart.row;
-    const std::int64_t vector = at / kVectorBytes;
+    const std::int64_t vector = at / kGpuCopyBytes;
     if (std::find(seen, seen + vectors, vector) != seen + vectors) continue;
     seen[vectors++] = vector;
     most = std::max(most, ++count[vector % kBankVectors]);
@@ -61,31 +59,26 @@ double bank_rows(const GpuProblem& p, const GpuTile& tile) {
 }
 
 // Products that one body holds unrolled, and what a block may reasonably ask for.
-constexpr std::int64_t kMaxThreads = 256, kMinThreads = 32;
-constexpr std::int64_t kUsualSums = 64;
-// Large products of two matrices take more sums for each operand that is read: on an H200 0.88 of
-// the time that the estimate says (128 x 256 sums of 4096 x 4096: 2.90 ms, 128 x 128: 3.23). Copies
-// of fewer steps, more of them under way, suit them better.
-constexpr std::int64_t kManySums = kGpuMostSums, kManyThreads = 256, kManySteps = 16,
-                       kManyPlaces = 4;
-constexpr double kManyFactor = 0.88;
-// Where groups of them share the steps, less is gained (128 x 3072 x 768: 18.7 us, in parts 19.8),
-// and nothing with narrow tiles of three chunks.
-constexpr double kManyInGroups = 0.98, kNarrowInGroups = 1.13;
+constexpr std::int64_t kUsualSums = 64, kUsualPlaces = 3;
+// Large products of two matrices take more sums for each operand that is read: on an H200 about
+// kReuse of the time that the estimate says (128 x 256 sums of 4096 x 4096: 2.90 ms, 128 x
+// 128: 3.23). Copies of fewer steps, more of them under way, suit them better.
+constexpr std::int64_t kManySums = kGpuMostSums, kManySteps = 16, kManyPlaces = 4;
+// Where groups of them share the steps, nothing is gained, and narrow tiles of three chunks lose.
+constexpr double kNarrowInGroups = 1.13;
 constexpr std::int64_t kStepProducts = 96;
 // Rows that are read by vectors along them spread over both banks of registers. On an H200, loops
 // of 8 x 8 sums issue a product in 84 instead of 74 % of the cycles, of 8 x 16 in 80 instead of 78.
-constexpr double kTurned = 0.86;
-constexpr double kManyTurned = 0.9;
-constexpr std::int64_t kTurnedSteps = 32, kTurnedPlaces = 2, kManyTurnedSteps = 8;
+constexpr double kReuse = 0.86;
+constexpr std::int64_t kTurnedSteps = 32, kManyTurnedSteps = 8;
 constexpr double kTurnedCopies = 0.1;  // of a copy of 16 bytes, for each element
 // Groups that copy their own steps wait for themselves. What was timed of them (H200, 128 rows): 32
 // x 96 sums by eight warps of 8 x 12, a tile or a part of one for each multiprocessor; parts of few
 // steps do not pay for the exchange. Where those tiles leave multiprocessors idle (128 x 2304), 32
 // x 72 by twelve warps. Of few columns, copies of single elements cost more than they save.
 constexpr double kOwnBarrier = 10;
-constexpr std::int64_t kOwnColumns = 96, kOwnNarrowColumns = 72, kOwnNarrowThreads = 384;
-constexpr std::int64_t kOwnPartSteps = 384, kOwnGroups = 8;
+constexpr std::int64_t kOwnColumns = 96, kOwnNarrowThreads = 384;
+constexpr std::int64_t kOwnPartSteps = 384;
 
 std::int64_t core_threads(const target::Target& t) {
   return t.gpu.core_threads > 0 ? t.gpu.core_threads : 1024;
@@ -99,7 +92,7 @@ std::int64_t resident_blocks(const target::Target& t, const GpuTile& tile, std::
   if (t.gpu.core_registers > 0) n = std::min(n, t.gpu.core_registers / registers);
   const std::int64_t shared = ir::shared_in_turn(bytes * tile.places, tile.exchange_bytes());
   if (t.gpu.core_shared_bytes > 0 && shared > 0)
-    n = std::min(n, t.gpu.core_shared_bytes / (shared + 1024));
+    n = std::min(n, t.gpu.core_shared_bytes / (shared + kGpuBlockBytes));
   return n;
 }
 
@@ -190,9 +183,9 @@ double add_cycles(const target::Target& t, double bytes, double parts) {
 // Of the cycles that the instructions of a tile would take.
 double cost_factor(const GpuTile& tile) {
   const bool many = tile.sums() > kUsualSums;
-  const double turned = tile.row_lanes == 1 ? 1 : many ? kManyTurned : kTurned;
-  if (tile.groups == 1) return turned * (many ? kManyFactor : 1);
-  if (many) return turned * kManyInGroups;
+  const double turned = tile.row_lanes == 1 ? 1 : kReuse;
+  if (tile.groups == 1) return turned * (many ? kReuse : 1);
+  if (many) return turned;
   return turned * (tile.chunks > 2 ? kNarrowInGroups : 1);
 }
 
@@ -224,23 +217,26 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
   const double issued = products * (static_cast<double>(tile.sums()) + kBankRow * reads) +
                         kCopy * copies + (tile.own ? kOwnBarrier : kBarrier);
   // Warps of a scheduler hide each other's waits.
-  const double hiding = at_once * warps / kSchedulers;
+  const double hiding = at_once * warps / kGpuSchedulers;
   const double efficiency = hiding / (hiding + kWaiting);
   const double lanes = t.gpu.core_lanes > 0 ? t.gpu.core_lanes : 64;
   const double factor = cost_factor(tile);
-  const double compute = factor * std::max(issued * warps * 32 / lanes / efficiency,
-                                           products * reads * warps * kBankRowOfAll);
+  const double compute =
+      factor * std::max(issued * warps * 32 / lanes / efficiency, products * reads * warps);
   const double memory = static_cast<double>(bytes) / kCacheBytes;
   const double waits = tile.places > 1 ? kLatency / static_cast<double>(tile.places - 1) : kLatency;
   const double round =
       std::max({at_once * compute, at_once * memory, waits}) + (tile.places > 1 ? 0.0 : kLatency);
-  double cycles = kStart + round * iterations * per_core / at_once;
+  double cycles = round * iterations * per_core / at_once;
   if (tile.own) cycles += at_once * memory;  // of the first step, which all wait for
   // Sums of the groups go through shared memory once.
   cycles += tile.groups == 1
                 ? 0
                 : kExchange + 2 * static_cast<double>(tile.exchange_bytes()) / 128 * per_core;
-  if (p.taps == 1 && p.outer > 1 && tile.groups == 1 && tile.parts == 1) cycles += kUnshared;
+  // Of windows of one element over maps, whose sums neither groups nor blocks share: as much as the
+  // start of another block.
+  if (p.taps == 1 && p.outer > 1 && tile.groups == 1 && tile.parts == 1)
+    cycles += gpu_rates(t).block_start_cycles;
   if (tile.parts > 1) {
     const auto sums = static_cast<double>(p.outer * p.row * p.column * p.batch);
     cycles += kSecondStart + add_cycles(t, 4 * sums, static_cast<double>(tile.parts));
@@ -252,7 +248,7 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
 
 GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64_t lanes) {
   const std::int64_t most_threads =
-      std::min(kMaxThreads, std::max<std::int64_t>(1, t.gpu.block_threads));
+      std::min(kGpuThreads, std::max<std::int64_t>(1, t.gpu.block_threads));
   GpuTile best{.lanes = lanes, .steps = preferred_steps(p), .places = 1};
   double least = HUGE_VAL;
   // Lengths of which the last part would not be empty.
@@ -272,7 +268,7 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
     best = tile;
   };
   const auto consider_parts = [&](bool many) {
-    tile.places = many ? kManyPlaces : 3;
+    tile.places = many ? kManyPlaces : kUsualPlaces;
     const std::int64_t preferred = tile.steps;
     for (const std::int64_t usual : {preferred, 2 * preferred}) {
       const std::int64_t steps = many ? std::min(usual, kManySteps) : usual;
@@ -293,9 +289,8 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
   const auto consider_groups = [&](bool many) {
     for (const std::int64_t groups : kGpuGroups) {
       const std::int64_t steps = groups * (p.taps > 1 ? 4 : 8);
-      if (groups == 1 || groups > kOwnGroups || tile.group_threads() * groups > most_threads)
-        continue;
-      if (many && tile.group_threads() * groups != kManyThreads) continue;
+      if (groups == 1 || tile.group_threads() * groups > most_threads) continue;
+      if (many && tile.group_threads() * groups != kGpuThreads) continue;
       if (tile.group_threads() % 32 != 0) continue;  // a warp would belong to two of them
       if (refuse_groups(p, steps, groups)) continue;
       tile.groups = groups;
@@ -311,12 +306,12 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
   };
   const auto consider_own = [&](bool many) {
     const bool narrow = tile.column_threads == 6;
-    const std::int64_t threads = narrow ? kOwnNarrowThreads : kManyThreads;
+    const std::int64_t threads = narrow ? kOwnNarrowThreads : kGpuThreads;
     const std::int64_t tiles =
         parts_of(p.row, tile.row_length()) * parts_of(p.column, tile.column_length());
     if ((!narrow && !many) || tile.chunks != 3 || threads > t.gpu.block_threads ||
-        tile.column_length() < (narrow ? kOwnNarrowColumns : kOwnColumns) ||
-        threads % tile.group_threads() != 0 || (narrow && tiles > t.cores))
+        (!narrow && tile.column_length() < kOwnColumns) || threads % tile.group_threads() != 0 ||
+        (narrow && tiles > t.cores))
       return;
     const GpuTile before = tile;
     tile.groups = threads / tile.group_threads();
@@ -325,8 +320,8 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
     for (const std::int64_t each : {8, 4}) {
       tile.steps = tile.groups * each;
       tile.places = each == 8 ? 3 : 4;
-      if (tile.groups < 2 || tile.groups > kOwnGroups ||
-          refuse_groups(p, tile.steps, tile.groups) || (each == 4 && tile.group_threads() != 32))
+      if (tile.groups < 2 || refuse_groups(p, tile.steps, tile.groups) ||
+          (each == 4 && tile.group_threads() != 32))
         continue;
       const Memory memory{.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)};
       for (const std::int64_t parts : kGpuParts) {
@@ -344,13 +339,13 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
     const std::int64_t tiles =
         parts_of(p.row, tile.row_length()) * parts_of(p.column, tile.column_length());
     const std::int64_t steps = many ? kManyTurnedSteps : kTurnedSteps;
-    if (tile.threads() != kManyThreads || p.reduce % steps != 0 || many != (tiles <= t.cores) ||
+    if (tile.threads() != kGpuThreads || p.reduce % steps != 0 || many != (tiles <= t.cores) ||
         (many && tile.chunks <= 2))
       return;
     const GpuTile before = tile;
     tile.row_lanes = kGpuRowLanes;
     tile.steps = steps;
-    tile.places = many ? kManyPlaces : kTurnedPlaces;
+    tile.places = many ? kManyPlaces : kUsualPlaces;
     compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
     tile = before;
   };
@@ -359,18 +354,17 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
     const bool many = tile.sums() > kUsualSums;
     if (product && p.turns && tile.rows % kGpuRowLanes == 0) consider_own(many);
     if (tile.column_threads == 6) return;
-    if (many == (tile.chunks > 2) && (!many || tile.threads() == kManyThreads))
-      consider_parts(many);
+    if (many == (tile.chunks > 2) && (!many || tile.threads() == kGpuThreads)) consider_parts(many);
     if (product || tile.chunks <= 2) consider_groups(many);
     if (product && p.turns && tile.rows % kGpuRowLanes == 0 &&
         (tile.sums() == kUsualSums || tile.sums() == kManySums))
       consider_turned(many);
   };
   const auto filled = [&](std::int64_t extent, std::int64_t of) {
-    return std::min(parts_of(extent, of), kMinThreads);
+    return std::min<std::int64_t>(parts_of(extent, of), t.gpu.warp);
   };
-  const std::int64_t least_threads =
-      std::min(kMinThreads, filled(p.column, lanes) * filled(p.row, 1) * filled(p.outer, 1) / 4);
+  const std::int64_t least_threads = std::min<std::int64_t>(
+      t.gpu.warp, filled(p.column, lanes) * filled(p.row, 1) * filled(p.outer, 1) / 4);
   for (const std::int64_t ct : kGpuColumnThreads) {
     if (!useful(ct, lanes, p.column)) break;
     for (const std::int64_t chunks : kGpuChunks) {

@@ -21,6 +21,9 @@ inline constexpr std::int64_t kGpuRowLanes = 4;
 // Bytes of a buffer in shared memory: each begins at a row of banks.
 inline std::int64_t whole_gpu_banks(std::int64_t bytes) { return (bytes + 127) / 128 * 128; }
 
+// Threads of a block, where nothing was measured.
+inline constexpr std::int64_t kGpuThreads = 256;
+
 // Threads and virtual threads of each axis; the columns of a thread come in chunks of `lanes`.
 struct GpuTile {
   std::int64_t outer_rows = 1, outer_threads = 1;  // of the second axis of rows

@@ -3,12 +3,12 @@
 #include <algorithm>
 
 #include "tessera/scheduling/space/gpu/gpu.h"
+#include "tessera/scheduling/space/gpu/gpu_facts.h"
 
 namespace tessera::space {
 namespace {
 
-constexpr std::int64_t kTile = 32;  // elements of a side, and threads of a row of them
-constexpr std::int64_t kBanks = 32;
+constexpr std::int64_t kTile = 32;      // elements of a side, and threads of a row of them
 constexpr std::int64_t kShortest = 16;  // sides that are worth it
 
 struct Crossed {
@@ -89,7 +89,7 @@ bool schedule_gpu_transpose(Context& c, std::size_t stage) {
   for (std::size_t d = 0; d < dims; ++d) {
     if (crossed.read->indices[d].single_axis() == static_cast<int>(last)) row = static_cast<int>(d);
   }
-  if (row >= 0 && row + 1 < static_cast<int>(dims)) w.storage_align(copy, row, kBanks, 1);
+  if (row >= 0 && row + 1 < static_cast<int>(dims)) w.storage_align(copy, row, kGpuBanks, 1);
   Loops all;
   for (std::size_t d = 0; d < dims; ++d) all.push_back("d" + std::to_string(d));
   const Loops parts = w.split(copy, w.fuse(copy, all), {kTile * rows}, schedule::Tail::kGuard);
