@@ -7,6 +7,7 @@
 #include "tessera/lang/ir/text.h"
 #include "tessera/lang/ir/visitor.h"
 #include "tessera/scheduling/lower/build_loop_nest.h"
+#include "tessera/scheduling/lower/drop_roundings.h"
 #include "tessera/scheduling/lower/flatten_buffers.h"
 #include "tessera/scheduling/lower/partition_loops.h"
 #include "tessera/scheduling/lower/tensorize_loops.h"
@@ -99,8 +100,9 @@ INSTANTIATE_TEST_SUITE_P(All, Pass, ::testing::ValuesIn(kCases),
 
 TEST(Passes, EveryPassHasACase) {
   for (const std::string& pass : pass_names(target::host())) {
-    if (pass == "simplify_parts" || pass == "tensorize_loops" || pass == "tensorize_tiles")
-      continue;  // arith's tests; tensorize_test.cc, tensorize_tiles_test.cc
+    if (pass == "simplify_parts" || pass == "tensorize_loops" || pass == "tensorize_tiles" ||
+        pass == "drop_roundings")
+      continue;  // arith's tests; tensorize_test.cc, tensorize_tiles_test.cc; below
     EXPECT_TRUE(std::any_of(std::begin(kCases), std::end(kCases), [&](const PassCase& c) {
       return c.pass == pass;
     })) << pass;
@@ -119,6 +121,21 @@ ir::Func plain() {
           .num_outputs = 1,
           .body = ir::For::make(i, 8, ir::LoopKind::kParallel,
                                 ir::For::make(j, 8, ir::LoopKind::kSerial, store))};
+}
+
+TEST(Passes, RoundingsBetweenOperationsOfAKernelAreDropped) {
+  const ir::Buffer x = ir::Buffer::make("X", DType::kF32, {4});
+  const ir::Expr value = ir::Load::make(x, {ir::int_imm(0)});
+  const auto stored = [&](const ir::Expr& e) {
+    return ir::Store::make(ir::Buffer::make("Y", e.dtype(), {4}), {ir::int_imm(0)}, e);
+  };
+  for (const DType t : {DType::kF16, DType::kBF16}) {
+    const ir::Stmt s = stored(ir::cast(DType::kF32, ir::cast(t, value)) + value);
+    EXPECT_TRUE(ir::equal(drop_roundings(s).as<ir::Store>()->value, value + value))
+        << ir::to_text(s);
+    const ir::Stmt last = stored(ir::cast(t, value + value));
+    EXPECT_TRUE(drop_roundings(last).same_as(last)) << "what is stored is rounded";
+  }
 }
 
 TEST(Passes, ReturnTheSameHandleWhenNothingChanges) {
@@ -152,7 +169,7 @@ TEST(PassRunner, StopsSkipsTimesAndPrints) {
                            .stop_after = "simplify_indices",
                            .skip = {"simplify_loops"}})
                         .value();
-  EXPECT_EQ(some.times.size(), 7u);
+  EXPECT_EQ(some.times.size(), 8u);
   EXPECT_EQ(some.printed.rfind("// after flatten_buffers\nfunc matmul(", 0), 0u) << some.printed;
   const auto printed =
       lower(dag, {}, target::host(), {.print_after = {"all"}, .stop_after = "", .skip = {}})

@@ -5,6 +5,7 @@
 #include "tessera/lang/arith/simplify.h"
 #include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/lower/build_loop_nest.h"
+#include "tessera/scheduling/lower/drop_roundings.h"
 #include "tessera/scheduling/lower/flatten_buffers.h"
 #include "tessera/scheduling/lower/lower_device.h"
 #include "tessera/scheduling/lower/partition_loops.h"
@@ -58,6 +59,7 @@ Result<Lowered> lower_loops(const schedule::State& state, const target::Target& 
   PassRunner pass(nest.func, options);
   pass.run("build_loop_nest",
            [](const ir::Stmt& s) { return s; });  // names the input for --print-after
+  pass.run("drop_roundings", drop_roundings);
   pass.run("simplify_loops", simplify);
   pass.run("mark_auto_unroll", [&](const ir::Stmt& s) { return mark_auto_unroll(s, attrs); });
   pass.run("partition_loops", [&](const ir::Stmt& s) { return partition_loops(s, attrs); });
@@ -97,10 +99,10 @@ Result<Lowered> lower(const te::Dag& dag, const schedule::Schedule& schedule,
 
 std::vector<std::string> pass_names(const target::Target& target) {
   if (target.row().launches) return device_pass_names();
-  return {"build_loop_nest", "simplify_loops",  "mark_auto_unroll", "partition_loops",
-          "trim_loops",      "simplify_parts",  "flatten_buffers",  "simplify_indices",
-          "tensorize_loops", "tensorize_tiles", "vectorize_loops",  "unroll_loops",
-          "simplify"};
+  return {"build_loop_nest",  "drop_roundings",  "simplify_loops",  "mark_auto_unroll",
+          "partition_loops",  "trim_loops",      "simplify_parts",  "flatten_buffers",
+          "simplify_indices", "tensorize_loops", "tensorize_tiles", "vectorize_loops",
+          "unroll_loops",     "simplify"};
 }
 
 namespace {
