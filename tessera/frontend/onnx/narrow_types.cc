@@ -3,11 +3,12 @@
 #include <cmath>
 #include <limits>
 
+#include "tessera/support/float_format.h"
+
 namespace tessera::onnx {
 namespace {
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 template <unsigned width>
 double unsigned_value(unsigned bits) {
@@ -31,16 +32,8 @@ double finite(unsigned bits, int exponent_bits, int mantissa_bits, int bias) {
   return negative ? -value : value;
 }
 
-// The largest pattern of either sign is NaN.
-double e4m3fn(unsigned bits) { return (bits & 0x7f) == 0x7f ? kNan : finite(bits, 4, 3, 7); }
-
-// As IEEE 754: infinities, and NaN above them.
-double e5m2(unsigned bits) {
-  const unsigned magnitude = bits & 0x7f;
-  if (magnitude > 0x7c) return kNan;
-  if (magnitude == 0x7c) return bits >> 7 != 0 ? -kInfinity : kInfinity;
-  return finite(bits, 5, 2, 15);
-}
+double e4m3fn(unsigned bits) { return tessera::decode(kE4M3, bits); }
+double e5m2(unsigned bits) { return tessera::decode(kE5M2, bits); }
 
 // The pattern of negative zero is the only NaN.
 double e4m3fnuz(unsigned bits) { return bits == 0x80 ? kNan : finite(bits, 4, 3, 8); }
