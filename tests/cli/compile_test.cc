@@ -67,6 +67,28 @@ TEST(Compile, ComparesTheArtifactOrSaysThatItDidNot) {
       << foreign.err;
 }
 
+TEST(Compile, OtherFloatsWhereTheMachineMultipliesThem) {
+  const auto compile = [folder = fresh_folder()](std::vector<std::string> more) {
+    std::vector<std::string> args = {"compile", "zoo:mlp", "-o", folder + "/out", "--emit", "obj"};
+    args.insert(args.end(), more.begin(), more.end());
+    return run(args);
+  };
+  const Finished wide = compile({"--target", "sapphirerapids"});
+  ASSERT_EQ(wide.code, 0) << wide.err;
+  EXPECT_NE(wide.err.find("sapphirerapids multiplies bf16: --dtype bf16"), std::string::npos)
+      << wide.err;
+  const Finished narrow = compile({"--target", "sapphirerapids", "--dtype", "bf16"});
+  ASSERT_EQ(narrow.code, 0) << narrow.err;
+  EXPECT_NE(narrow.err.find("100.0 % of multiplications in f16 or bf16"), std::string::npos)
+      << narrow.err;
+  EXPECT_EQ(narrow.err.find("multiplies bf16"), std::string::npos) << narrow.err;
+  EXPECT_EQ(compile({"--target", "haswell"}).err.find("bf16"), std::string::npos);
+  const Finished refused = compile({"--target", "haswell", "--dtype", "bf16"});
+  EXPECT_EQ(refused.code, 5);
+  EXPECT_NE(refused.err.find("haswell has no instructions that multiply it"), std::string::npos)
+      << refused.err;
+}
+
 // Nothing is predicted of a whole model: no time, no interval, no gain.
 TEST(Compile, SaysWhatToDoNextAndPromisesNothing) {
   const std::string folder = fresh_folder(), model = "zoo:mlp@layers=0,inputs=16";
