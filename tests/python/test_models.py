@@ -56,6 +56,12 @@ class ModelTest(unittest.TestCase):
         self.assertEqual(repr(self.model), "<tessera.Model (input: f32[1, 784]) -> (output: f32[1, 10])>")
         self.assertRegex(tessera.__version__, r"^\d+\.\d+\.\d+$")
 
+    def test_other_floats_where_the_machine_multiplies_them(self):
+        with self.assertRaisesRegex(tessera.Error, "haswell has no instructions that multiply it"):
+            tessera.compile("zoo:mlp", target="haswell", dtype="bf16")
+        model = tessera.compile("zoo:mlp", target="sapphirerapids", dtype="bf16")
+        self.assertEqual(model.inputs, self.model.inputs)
+
     def test_by_position_name_and_dict(self):
         self.assertEqual(self.y.shape, (1, 10))
         self.assertEqual(self.y.dtype, np.float32)
