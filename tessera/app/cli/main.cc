@@ -7,7 +7,6 @@
 #include <system_error>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/version.h"
@@ -15,6 +14,7 @@
 #include "tessera/app/cli/manual/manual.h"
 #include "tessera/app/cli/report/report.h"
 #include "tessera/support/disk_cache.h"
+#include "tessera/support/json.h"
 #include "tessera/support/standard_streams.h"
 
 namespace tessera::cli {
@@ -59,9 +59,7 @@ int report_model(const Error& error) {
   return unsupported ? kUnsupportedModel : code;
 }
 
-void print_json(const nlohmann::ordered_json& json) {
-  fmt::print("{}\n", json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
-}
+void print_json(const Json& json) { fmt::print("{}\n", json.dump(2)); }
 
 namespace {
 

@@ -22,8 +22,6 @@ namespace tessera::report {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
-
 std::int64_t bytes_below(const std::string& path) {
   std::error_code error;
   if (fs::is_regular_file(path, error)) return static_cast<std::int64_t>(fs::file_size(path));
@@ -177,8 +175,8 @@ Result<Json> describe_database(const std::string& path) {
 }
 
 // Of a note "targets" ("host triple=... cpu=NAME ... threads=N; ..."): the machines, each once.
-Json trained_for(const std::map<std::string, std::string>& notes) {
-  Json out = Json::array();
+std::vector<std::string> trained_for(const std::map<std::string, std::string>& notes) {
+  std::vector<std::string> out;
   for (const char* name : {"note.targets", "targets"}) {
     const auto found = notes.find(name);
     if (found == notes.end()) continue;
@@ -192,7 +190,7 @@ Json trained_for(const std::map<std::string, std::string>& notes) {
       }
       const std::string machine =
           cpu.empty() ? target : fmt::format("{} with threads={}", cpu, threads);
-      if (std::find(out.begin(), out.end(), Json(machine)) == out.end()) out.push_back(machine);
+      if (std::find(out.begin(), out.end(), machine) == out.end()) out.push_back(machine);
     }
   }
   return out;

@@ -3,14 +3,13 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
-
+#include "tessera/support/json.h"
 #include "tessera/support/result.h"
 
 namespace tessera::report {
 
 // A model (zoo:NAME or an ONNX file), an artifact, a plan, a database of records or trained
 // weights, told apart by what is in it.
-Result<nlohmann::ordered_json> describe_file(const std::string& path);
+Result<Json> describe_file(const std::string& path);
 
 }  // namespace tessera::report

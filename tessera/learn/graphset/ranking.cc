@@ -133,6 +133,16 @@ ConfigGraph merge_equal(const ConfigGraph& graph) {
   return out;
 }
 
+Json to_json(const Ranking& ranking) {
+  Json slowdown = Json::object();
+  for (const auto& [k, value] : ranking.slowdown) slowdown[std::to_string(k)] = value;
+  return {{"name", ranking.name},
+          {"configs", ranking.configs},
+          {"tau", ranking.tau},
+          {"pairwise", ranking.pairwise},
+          {"slowdown", slowdown}};
+}
+
 Ranking rank(const ConfigGraph& graph, std::span<const float> scores) {
   TESSERA_CHECK(scores.size() == graph.runtime_ns.size(), "{} scores of {} configurations",
                 scores.size(), graph.runtime_ns.size());

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "tessera/learn/graphset/config_graph.h"
+#include "tessera/support/json.h"
 
 namespace tessera::graphset {
 
@@ -20,13 +21,7 @@ struct Ranking {
   std::map<int, double> slowdown;  // by k (1, 5, 10, 100): best of the k chosen / best - 1
 };
 
-// For JSON of nlohmann's, which this folder does not need.
-template <class Json>
-void to_json(Json& j, const Ranking& r) {
-  j = Json{{"name", r.name}, {"configs", r.configs}, {"tau", r.tau}, {"pairwise", r.pairwise}};
-  Json& slowdown = j["slowdown"] = Json::object();
-  for (const auto& [k, value] : r.slowdown) slowdown[std::to_string(k)] = value;
-}
+Json to_json(const Ranking& ranking);
 
 // Scores: higher is faster. Configurations without a time do not count.
 Ranking rank(const ConfigGraph& graph, std::span<const float> scores);

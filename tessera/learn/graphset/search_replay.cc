@@ -124,6 +124,14 @@ class Replay {
 
 }  // namespace
 
+Json to_json(const SearchReplay& replay) {
+  return {{"name", replay.name},
+          {"configs", replay.configs},
+          {"random", replay.random},
+          {"annealing", replay.annealing},
+          {"judged", replay.judged}};
+}
+
 SearchReplay replay_searches(const ConfigGraph& graph, std::span<const float> scores,
                              const ReplayOptions& options) {
   TESSERA_CHECK(scores.size() == graph.runtime_ns.size(), "{} scores of {} configurations",

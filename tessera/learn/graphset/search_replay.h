@@ -5,6 +5,7 @@
 #include <string>
 
 #include "tessera/learn/graphset/config_graph.h"
+#include "tessera/support/json.h"
 
 namespace tessera::graphset {
 
@@ -26,15 +27,7 @@ struct SearchReplay {
   double judged = 0;  // by their scores, the highest first
 };
 
-// For JSON of nlohmann's, which this folder does not need.
-template <class Json>
-void to_json(Json& j, const SearchReplay& r) {
-  j = Json{{"name", r.name},
-           {"configs", r.configs},
-           {"random", r.random},
-           {"annealing", r.annealing},
-           {"judged", r.judged}};
-}
+Json to_json(const SearchReplay& replay);
 
 // Scores: higher is faster. Configurations without a time do not count.
 SearchReplay replay_searches(const ConfigGraph& graph, std::span<const float> scores,

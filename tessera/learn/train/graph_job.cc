@@ -6,18 +6,16 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 #include <sys/resource.h>
 
 #include "tessera/learn/graphset/npz_file.h"
 #include "tessera/learn/train/args.h"
 #include "tessera/learn/train/exit_code.h"
 #include "tessera/learn/train/graph_trainer.h"
+#include "tessera/support/json.h"
 
 namespace tessera::train {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct GraphFlags {
   std::vector<std::string> files;
@@ -103,7 +101,7 @@ double peak_memory() {
 void print_result(const GraphFlags& f, const GraphTrained& r) {
   if (f.json) {
     Json unseen = Json::array();
-    for (const graphset::Ranking& ranking : r.unseen) unseen.push_back(Json(ranking));
+    for (const graphset::Ranking& ranking : r.unseen) unseen.push_back(to_json(ranking));
     const Json all = {{"model", r.network.spec.network},
                       {"hyper", r.network.spec.hyper},
                       {"loss", f.loss},

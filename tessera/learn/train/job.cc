@@ -4,12 +4,12 @@
 #include <filesystem>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/learn/dataset/training.h"
 #include "tessera/learn/nn/training_notes.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/clock.h"
+#include "tessera/support/json.h"
 
 namespace tessera::train {
 namespace {
@@ -143,9 +143,9 @@ Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomi
   return out;
 }
 
-nlohmann::ordered_json to_json(const Flags& flags, const JobResult& result) {
+Json to_json(const Flags& flags, const JobResult& result) {
   const nn::TrainedNetwork& network = result.trained.network;
-  nlohmann::ordered_json networks = nlohmann::ordered_json::object();
+  Json networks = Json::object();
   for (const auto& [name, score] : result.test.networks) {
     networks[name] = {{"top1", score.top1},
                       {"top5", score.top5},

@@ -7,12 +7,11 @@
 #include <memory>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "tessera/learn/dataset/features.h"
 #include "tessera/learn/dataset/metrics.h"
 #include "tessera/learn/train/args.h"
 #include "tessera/learn/train/trainer.h"
+#include "tessera/support/json.h"
 
 namespace tessera::train {
 
@@ -44,7 +43,7 @@ struct JobResult {
 Result<JobResult> run_job(const Flags& flags, Library& library, const std::atomic<bool>& stop,
                           const std::function<void()>& begun = {});
 
-nlohmann::ordered_json to_json(const Flags& flags, const JobResult& result);
+Json to_json(const Flags& flags, const JobResult& result);
 std::string to_text(const JobResult& result);
 // Why no network was written; empty where one was.
 std::string unimproved_note(const Flags& flags, const Trained& trained);

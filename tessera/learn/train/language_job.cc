@@ -6,7 +6,6 @@
 #include <optional>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "tessera/learn/train/args.h"
 #include "tessera/learn/train/exit_code.h"
@@ -14,6 +13,7 @@
 #include "tessera/learn/train/language_trainer.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/clock.h"
+#include "tessera/support/json.h"
 
 namespace tessera::train {
 namespace {
@@ -137,8 +137,7 @@ void print_report(const LanguageReport& r) {
              r.best ? " best," : ",", r.sentences_per_second, r.eta_seconds);
 }
 
-nlohmann::ordered_json to_json(const LanguageFlags& f, const TrainedLanguageRun& run,
-                               double seconds) {
+Json to_json(const LanguageFlags& f, const TrainedLanguageRun& run, double seconds) {
   const LanguageScores& s = run.scores;
   return {{"recipe", to_text(f.options.recipe)},
           {"weights", run.weights},

@@ -6,13 +6,13 @@
 #include <exception>
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 
 #include "tessera/learn/train/exit_code.h"
 #include "tessera/learn/train/graph_job.h"
 #include "tessera/learn/train/job.h"
 #include "tessera/learn/train/language_job.h"
 #include "tessera/support/files.h"
+#include "tessera/support/json.h"
 #include "tessera/support/standard_streams.h"
 
 namespace tessera::train {

@@ -10,7 +10,6 @@
 #include <system_error>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/bench/bench_op.h"
 #include "tessera/app/bench/machine.h"
@@ -27,6 +26,7 @@
 #include "tessera/lang/te/ops/winograd.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/support/files.h"
+#include "tessera/support/json.h"
 #include "tessera/support/model_name.h"
 
 namespace tessera::cli {
@@ -269,8 +269,8 @@ int bench_ops(const BenchArgs& args, const target::Target& target, const SuiteLi
     results.push_back(std::move(r).value());
   }
   if (args.json) {
-    nlohmann::ordered_json j;
-    j["results"] = nlohmann::ordered_json::array();
+    Json j;
+    j["results"] = Json::array();
     for (const app::BenchResult& r : results) j["results"].push_back(to_json(r));
     print_json(j);
   } else {

@@ -22,8 +22,8 @@ namespace {
 
 constexpr const char* kDefaults = "defaults";  // of --beside
 
-nlohmann::ordered_json profile_json(const std::vector<app::StepTime>& steps) {
-  auto list = nlohmann::ordered_json::array();
+Json profile_json(const std::vector<app::StepTime>& steps) {
+  auto list = Json::array();
   for (const app::StepTime& s : steps) {
     list.push_back({{"name", s.name},
                     {"node", s.origin},
@@ -35,8 +35,8 @@ nlohmann::ordered_json profile_json(const std::vector<app::StepTime>& steps) {
   return list;
 }
 
-nlohmann::ordered_json model_json(const app::ModelBenchResult& r) {
-  nlohmann::ordered_json j = to_json(r.bench);
+Json model_json(const app::ModelBenchResult& r) {
+  Json j = to_json(r.bench);
   j["import_ms"] = r.import_ms;
   j["kernels"] = r.kernels;
   j["cached_kernels"] = r.cached_kernels;
@@ -253,7 +253,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     record = std::move(begun).value();
   }
   std::vector<app::BenchResult> results;
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   app::PeakOf peak(run.target, run.threads, run.timing);
   bool wrong = false;
   for (const std::string& model : models) {
@@ -282,11 +282,11 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
     if (!fraction) return report(fraction.error());
     bench.fraction_of_peak = *fraction;
     wrong = wrong || (bench.compared && !bench.verified) || wrong_beside(bench, args.beside);
-    list.push_back(model_json(*result));
-    list.back()["device"] = target::to_text(run.target.kind);
-    list.back()["dtype"] = to_text(options.compile.floats);
+    Json& listed = list.push_back(model_json(*result));
+    listed["device"] = target::to_text(run.target.kind);
+    listed["dtype"] = to_text(options.compile.floats);
     if (record) {
-      if (const Result<void> added = record->add(list.back()); !added) return report(added.error());
+      if (const Result<void> added = record->add(listed); !added) return report(added.error());
     }
     if (markdown) {
       print_markdown(bench, results.empty());

@@ -8,7 +8,7 @@
 
 namespace tessera::cli {
 
-nlohmann::ordered_json to_json(const app::OutputAgreement& a) {
+Json to_json(const app::OutputAgreement& a) {
   return {{"equal", a.equal}, {"mean_error", a.mean_error}, {"argmax", a.argmax}};
 }
 
@@ -19,26 +19,26 @@ std::string to_text(const app::OutputAgreement& a) {
       100 * a.equal, 100 * a.mean_error, 100 * a.argmax);
 }
 
-nlohmann::ordered_json to_json(const app::BenchResult& r) {
-  nlohmann::ordered_json j = {{"name", r.name},
-                              {"threads", r.threads},
-                              {"median_us", r.median_us},
-                              {"p10_us", r.p10_us},
-                              {"p90_us", r.p90_us},
-                              {"p99_us", r.p99_us},
-                              {"batch", r.batch},
-                              {"per_s", app::throughput(r)},
-                              {"gflops", r.gflops},
-                              {"fraction_of_peak", r.fraction_of_peak},
-                              {"gbytes_per_s", r.gbytes_per_s},
-                              {"build_ms", r.build_ms},
-                              {"compared", r.compared},
-                              {"verified", r.verified},
-                              {"error_over_tolerance", r.max_error},
-                              {"trusted", r.trusted}};
-  j["peers"] = nlohmann::ordered_json::array();
+Json to_json(const app::BenchResult& r) {
+  Json j = {{"name", r.name},
+            {"threads", r.threads},
+            {"median_us", r.median_us},
+            {"p10_us", r.p10_us},
+            {"p90_us", r.p90_us},
+            {"p99_us", r.p99_us},
+            {"batch", r.batch},
+            {"per_s", app::throughput(r)},
+            {"gflops", r.gflops},
+            {"fraction_of_peak", r.fraction_of_peak},
+            {"gbytes_per_s", r.gbytes_per_s},
+            {"build_ms", r.build_ms},
+            {"compared", r.compared},
+            {"verified", r.verified},
+            {"error_over_tolerance", r.max_error},
+            {"trusted", r.trusted}};
+  j["peers"] = Json::array();
   for (const app::PeerResult& p : r.peers) {
-    nlohmann::ordered_json peer = {{"name", p.name}};
+    Json peer = {{"name", p.name}};
     if (p.absent.empty()) {
       peer.update({{"version", p.version},
                    {"median_us", p.median_us},

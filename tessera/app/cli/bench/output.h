@@ -4,17 +4,16 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/bench/bench_op.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/plan_args.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 
-nlohmann::ordered_json to_json(const app::BenchResult& r);
+Json to_json(const app::BenchResult& r);
 // Of quantised models with another way to compute them.
-nlohmann::ordered_json to_json(const app::OutputAgreement& a);
+Json to_json(const app::OutputAgreement& a);
 std::string to_text(const app::OutputAgreement& a);
 void print_header();
 void print_row(const app::BenchResult& r, bool times);

@@ -40,7 +40,7 @@ std::string processor_name() {
   return "";
 }
 
-nlohmann::ordered_json machine_json(const target::Target& target) {
+Json machine_json(const target::Target& target) {
   const target::Target& host = target::host();
   const std::string processor = processor_name();
   const std::string cores = processor.empty()
@@ -72,9 +72,9 @@ std::string command_line() {
 }  // namespace
 
 Result<RunRecord> RunRecord::begin(const std::string& folder, const target::Target& target) {
-  const nlohmann::ordered_json machine = machine_json(target);
+  const Json machine = machine_json(target);
   const std::tm now = fmt::gmtime(std::time(nullptr));
-  const fs::path into = fs::path(folder) / machine["name"].get<std::string>();
+  const fs::path into = fs::path(folder) / machine.at("name").text();
   std::error_code error;
   fs::create_directories(into, error);
   if (error) return make_error(ErrorCode::kIo, "{}: {}", into.string(), error.message());
@@ -85,13 +85,13 @@ Result<RunRecord> RunRecord::begin(const std::string& folder, const target::Targ
                  {"version", version_text()},
                  {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now)},
                  {"command", command_line()},
-                 {"results", nlohmann::ordered_json::array()}};
+                 {"results", Json::array()}};
   return record;
 }
 
-Result<void> RunRecord::add(nlohmann::ordered_json result) {
+Result<void> RunRecord::add(Json result) {
   run_["results"].push_back(std::move(result));
-  const std::string text = run_.dump(1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string text = run_.dump(1);
   return write_file(path_, {text, "\n"});
 }
 

@@ -3,9 +3,8 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/machine/target/target.h"
+#include "tessera/support/json.h"
 #include "tessera/support/result.h"
 
 namespace tessera::cli {
@@ -15,12 +14,12 @@ namespace tessera::cli {
 class RunRecord {
  public:
   static Result<RunRecord> begin(const std::string& folder, const target::Target& target);
-  Result<void> add(nlohmann::ordered_json result);
+  Result<void> add(Json result);
   const std::string& path() const { return path_; }
 
  private:
   std::string path_;
-  nlohmann::ordered_json run_;
+  Json run_;
 };
 
 }  // namespace tessera::cli

@@ -2,10 +2,9 @@
 #include <cstdio>
 #include <memory>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/backend/kernel/kernel_cache.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
@@ -14,7 +13,7 @@ int show(bool json) {
   const auto cache = kernel::user_kernel_cache();
   if (json) {
     const DiskCache::Usage usage = cache ? cache->disk().usage() : DiskCache::Usage{};
-    print_json({{"folder", cache ? nlohmann::ordered_json(cache->disk().folder()) : nullptr},
+    print_json({{"folder", cache ? Json(cache->disk().folder()) : nullptr},
                 {"entries", usage.entries},
                 {"bytes", usage.bytes},
                 {"limit_bytes", cache ? cache->disk().limit_bytes() : 0}});

@@ -2,17 +2,17 @@
 #include <memory>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/support/counted.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
 
-nlohmann::ordered_json to_json(const std::vector<onnx::NodeIssue>& issues) {
-  auto list = nlohmann::ordered_json::array();
+Json to_json(const std::vector<onnx::NodeIssue>& issues) {
+  auto list = Json::array();
   for (const onnx::NodeIssue& i : issues) {
     list.push_back({{"node", i.node}, {"op", i.op}, {"reason", i.reason}});
   }
@@ -48,14 +48,14 @@ int check(const ModelArgs& args, bool json) {
   if (!checked) return report_model(checked.error());
   const onnx::CheckReport& r = *checked;
   if (json) {
-    nlohmann::ordered_json j = {{"model", args.model},
-                                {"nodes", r.nodes},
-                                {"supported", r.unsupported.empty()},
-                                {"operators", r.operators},
-                                {"unsupported", to_json(r.unsupported)},
-                                {"data_dependent", to_json(r.data_dependent)},
-                                {"implied", r.implied},
-                                {"assumed", r.assumed}};
+    Json j = {{"model", args.model},
+              {"nodes", r.nodes},
+              {"supported", r.unsupported.empty()},
+              {"operators", r.operators},
+              {"unsupported", to_json(r.unsupported)},
+              {"data_dependent", to_json(r.data_dependent)},
+              {"implied", r.implied},
+              {"assumed", r.assumed}};
     print_json(j);
   } else {
     fmt::print("{}: {}, {}\n", args.model, counted(r.nodes, "node"),

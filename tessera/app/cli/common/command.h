@@ -4,9 +4,8 @@
 #include <functional>
 #include <string>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "tessera/app/cli/common/flags.h"
+#include "tessera/support/json.h"
 #include "tessera/support/result.h"
 
 namespace tessera::cli {
@@ -53,7 +52,7 @@ int report(const Error& error);
 int report_model(const Error& error);
 
 // Prints it with a newline; bytes that are not UTF-8, which names and paths may hold, are replaced.
-void print_json(const nlohmann::ordered_json& json);
+void print_json(const Json& json);
 
 // As --schedule: as without the flag.
 inline constexpr const char* kDefaultSchedule = "default";

@@ -8,9 +8,9 @@
 #include <regex>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/common/command.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
@@ -36,22 +36,22 @@ std::map<app::Ran, int> count_ran(const std::vector<app::ConformanceCase>& cases
 }
 
 void print_json(const std::vector<app::ConformanceCase>& cases) {
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   for (const app::ConformanceCase& c : cases) {
-    nlohmann::ordered_json one = {
+    Json one = {
         {"name", c.name}, {"status", onnx::to_text(c.result.verdict)}, {"ran", to_text(c.ran)}};
     if (!c.result.reason.empty()) one["reason"] = c.result.reason;
     list.push_back(one);
   }
   Counts counts = count(cases);
-  nlohmann::ordered_json ran;
+  Json ran;
   for (const auto& [how, number] : count_ran(cases)) ran[to_text(how)] = number;
-  const nlohmann::ordered_json j = {{"passed", counts[onnx::Verdict::kPass]},
-                                    {"failed", counts[onnx::Verdict::kFail]},
-                                    {"unsupported", counts[onnx::Verdict::kUnsupported]},
-                                    {"ran", ran},
-                                    {"cases", list}};
-  fmt::print("{}\n", j.dump(2, ' ', false, nlohmann::json::error_handler_t::replace));
+  const Json j = {{"passed", counts[onnx::Verdict::kPass]},
+                  {"failed", counts[onnx::Verdict::kFail]},
+                  {"unsupported", counts[onnx::Verdict::kUnsupported]},
+                  {"ran", ran},
+                  {"cases", list}};
+  fmt::print("{}\n", j.dump(2));
 }
 
 void print_text(const std::vector<app::ConformanceCase>& cases, bool failures) {

@@ -5,7 +5,6 @@
 #include <memory>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/dataset/dataset.h"
@@ -13,11 +12,11 @@
 #include "tessera/learn/graphset/opcodes.h"
 #include "tessera/learn/graphset/ranking.h"
 #include "tessera/learn/graphset/tuning_data.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using graphset::ConfigGraph;
 
 struct ShowArgs {

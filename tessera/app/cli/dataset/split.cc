@@ -3,17 +3,14 @@
 #include <memory>
 #include <set>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/dataset/dataset.h"
 #include "tessera/learn/dataset/dataset_stream.h"
+#include "tessera/support/json.h"
 #include "tessera/support/npz.h"
 
 namespace tessera::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct SplitCommandArgs {
   std::string folder, output;

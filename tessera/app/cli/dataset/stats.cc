@@ -1,19 +1,16 @@
 // tessera dataset stats: what a dataset holds.
 #include <memory>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/cli/dataset/dataset.h"
 #include "tessera/learn/dataset/dataset_stream.h"
 #include "tessera/learn/dataset/statistics.h"
 #include "tessera/support/counted.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 using dataset::Dataset;
 

@@ -1,16 +1,13 @@
 // tessera dataset verify: files and their checksums.
 #include <memory>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/dataset/dataset.h"
 #include "tessera/learn/dataset/dataset_stream.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 struct VerifyArgs {
   std::string folder;

@@ -4,9 +4,8 @@
 #include <cstdlib>
 #include <memory>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {

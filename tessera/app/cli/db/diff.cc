@@ -1,16 +1,13 @@
 // tessera db diff: two databases, task by task.
 #include <cmath>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/db/db.h"
+#include "tessera/support/json.h"
 #include "tessera/trials/record/explain.h"
 
 namespace tessera::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 using record::Database;
 

@@ -4,16 +4,14 @@
 #include <algorithm>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/db/db.h"
+#include "tessera/support/json.h"
 #include "tessera/support/nearest_name.h"
 
 namespace tessera::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 using record::Database;
 

@@ -1,12 +1,12 @@
 // tessera db import: records of exports and foreign logs.
 #include <cstdio>
 
-#include <nlohmann/json.hpp>
 #include <unistd.h>
 
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/db/db.h"
 #include "tessera/app/tune/record_update.h"
+#include "tessera/support/json.h"
 #include "tessera/trials/record/json_lines.h"
 
 namespace tessera::cli {
@@ -52,7 +52,7 @@ Result<record::Imported> import_one(Database& database, const DbArgs& args,
 int db_import(const DbArgs& args) {
   Result<Database> database = Database::open(database_path(args.db));
   if (!database) return report(database.error());
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   std::int64_t records = 0, good = 0, skipped = 0;
   for (const std::string& file : args.files) {
     const Result<record::Imported> done = import_one(*database, args, file);

@@ -2,16 +2,13 @@
 #include <ctime>
 #include <map>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/db/db.h"
 #include "tessera/support/counted.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 using record::Database;
 

@@ -4,19 +4,17 @@
 #include <numeric>
 #include <optional>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/learn/graphset/network_inputs.h"
 #include "tessera/learn/graphset/npz_file.h"
 #include "tessera/learn/graphset/ranking.h"
 #include "tessera/learn/graphset/search_replay.h"
 #include "tessera/learn/model/graph_scorer.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
 using graphset::Ranking;
 using graphset::SearchReplay;
 
@@ -140,8 +138,8 @@ int eval_graphs(const EvalGraphsArgs& args) {
   if (!judged) return report(judged.error());
   if (args.json) {
     Json list = Json::array();
-    for (const Ranking& r : judged->rankings) list.push_back(Json(r));
-    for (const SearchReplay& s : judged->searches) list.push_back(Json(s));
+    for (const Ranking& r : judged->rankings) list.push_back(to_json(r));
+    for (const SearchReplay& s : judged->searches) list.push_back(to_json(s));
     print_json({{"graphs", list}});
     return kOk;
   }

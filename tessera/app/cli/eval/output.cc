@@ -146,24 +146,24 @@ std::string summary(const EvalResult& r) {
 
 constexpr const char* kNetworksTitle = "top-1/top-5 score by network";
 
-nlohmann::ordered_json model_json(const ModelEvaluation& m) {
+Json model_json(const ModelEvaluation& m) {
   const Metrics& a = m.evaluation.average;
-  nlohmann::ordered_json networks = nlohmann::ordered_json::object();
+  Json networks = Json::object();
   for (const auto& [name, s] : m.evaluation.networks) {
     networks[name] = {{"top1", s.top1},       {"top5", s.top5},   {"pairwise", s.pairwise},
                       {"kendall", s.kendall}, {"tasks", s.tasks}, {"missing", s.missing}};
   }
-  nlohmann::ordered_json j = {{"name", m.name},
-                              {"loss", m.loss},
-                              {"top1", m.evaluation.top1},
-                              {"top5", m.evaluation.top5},
-                              {"pairwise", a.pairwise},
-                              {"kendall", a.kendall},
-                              {"rmse", a.rmse},
-                              {"r2", a.r2},
-                              {"mape", a.mape},
-                              {"line", m.line},
-                              {"records", a.records}};
+  Json j = {{"name", m.name},
+            {"loss", m.loss},
+            {"top1", m.evaluation.top1},
+            {"top5", m.evaluation.top5},
+            {"pairwise", a.pairwise},
+            {"kendall", a.kendall},
+            {"rmse", a.rmse},
+            {"r2", a.r2},
+            {"mape", a.mape},
+            {"line", m.line},
+            {"records", a.records}};
   const auto by_depth = [&](const char* name, const std::map<int, double>& values) {
     for (const auto& [k, value] : values) j[name][std::to_string(k)] = value;
   };
@@ -208,16 +208,15 @@ std::string eval_markdown(const EvalResult& r) {
   return out + "\n" + summary(r);
 }
 
-nlohmann::ordered_json to_json(const EvalResult& r) {
-  nlohmann::ordered_json j = {
-      {"models", nlohmann::ordered_json::array()},
-      {"baselines", nlohmann::ordered_json::array()},
-      {"records", r.records},
-      {"tasks", r.tasks},
-      {"unreadable", r.unreadable},
-      {"default_tasks", r.default_tasks},
-      {"unseen_reductions", {{"records", r.unseen_records}, {"tasks", r.unseen_tasks}}},
-      {"coverage", nlohmann::ordered_json::array()}};
+Json to_json(const EvalResult& r) {
+  Json j = {{"models", Json::array()},
+            {"baselines", Json::array()},
+            {"records", r.records},
+            {"tasks", r.tasks},
+            {"unreadable", r.unreadable},
+            {"default_tasks", r.default_tasks},
+            {"unseen_reductions", {{"records", r.unseen_records}, {"tasks", r.unseen_tasks}}},
+            {"coverage", Json::array()}};
   for (const dataset::NetworkCoverage& c : r.coverage) {
     j["coverage"].push_back({{"machine", c.machine},
                              {"threads", c.threads},

@@ -10,12 +10,10 @@
 namespace tessera::cli {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 std::string plain(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
+  if (value.is_string()) return value.text();
   if (value.is_null()) return "-";
-  if (value.is_number_float()) return fmt::format("{:.1f}", value.get<double>());
+  if (value.is_number_float()) return fmt::format("{:.1f}", value.number());
   if (!value.is_array()) return value.dump();
   std::vector<std::string> parts;
   for (const Json& item : value) parts.push_back(plain(item));
@@ -51,7 +49,7 @@ void print_text(const Json& info) {
       for (const auto& [key, item] : value.items()) {
         fmt::print("  {:<28} {}\n", key, cut(plain(item)));
       }
-    } else if (value.is_array() && !value.empty() && value[0].is_object()) {
+    } else if (value.is_array() && !value.empty() && value.begin()->is_object()) {
       fmt::print("{}:\n", title);
       for (const Json& row : value) fmt::print("  {}\n", row_text(row));
     } else {

@@ -2,8 +2,6 @@
 #include <memory>
 #include <mutex>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/cli/lm/lm.h"
@@ -11,6 +9,7 @@
 #include "tessera/app/compile/shipped_model.h"
 #include "tessera/app/study/eval.h"
 #include "tessera/support/counted.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {

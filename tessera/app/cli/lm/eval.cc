@@ -6,8 +6,6 @@
 #include <memory>
 #include <mutex>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/cli/lm/lm.h"
@@ -17,6 +15,7 @@
 #include "tessera/app/study/language_eval.h"
 #include "tessera/app/study/language_zero.h"
 #include "tessera/support/files.h"
+#include "tessera/support/json.h"
 #include "tessera/trials/measure/measurer.h"
 
 namespace tessera::cli {
@@ -64,14 +63,14 @@ std::vector<app::StudiedPolicy> policies_of(const EvalArgs& args) {
 
 // What both studies tell of a network.
 template <class Network>
-nlohmann::ordered_json network_json(const Network& n) {
+Json network_json(const Network& n) {
   return {{"name", n.name},          {"machine", n.machine}, {"threads", n.threads},
           {"tasks", n.tasks},        {"unknown", n.unknown}, {"default_seconds", n.default_s},
           {"best_seconds", n.best_s}};
 }
 
-nlohmann::ordered_json to_json(const app::LanguageEval& eval) {
-  auto policies = nlohmann::ordered_json::array();
+Json to_json(const app::LanguageEval& eval) {
+  auto policies = Json::array();
   for (const app::PolicyShares& p : eval.policies) {
     policies.push_back({{"name", p.name},
                         {"trials", eval.trials},
@@ -79,15 +78,14 @@ nlohmann::ordered_json to_json(const app::LanguageEval& eval) {
                         {"low", p.low},
                         {"high", p.high}});
   }
-  auto networks = nlohmann::ordered_json::array();
+  auto networks = Json::array();
   for (const app::NetworkTimes& n : eval.networks) {
-    auto times = nlohmann::ordered_json::array();
+    auto times = Json::array();
     for (std::size_t p = 0; p < n.seconds.size(); ++p)
       times.push_back({{"name", eval.policies[p].name}, {"seconds", n.seconds[p]}});
-    networks.push_back(network_json(n));
-    networks.back()["policies"] = times;
+    networks.push_back(network_json(n))["policies"] = times;
   }
-  auto times = nlohmann::ordered_json::array();
+  auto times = Json::array();
   for (const app::TaskTimes& t : eval.task_times) {
     times.push_back({{"key", t.key},
                      {"name", t.name},
@@ -199,7 +197,7 @@ Result<app::ZeroStudy> study_zero(const EvalArgs& args) {
 int run_zero(const EvalArgs& args) {
   const Result<app::ZeroStudy> study = study_zero(args);
   if (!study) return report(study.error());
-  auto rows = nlohmann::ordered_json::array();
+  auto rows = Json::array();
   if (!args.json) {
     fmt::print("{} tasks with a recorded default; the fastest recorded: {:.3f} times as fast\n",
                study->tasks, study->best_gain);
@@ -211,7 +209,7 @@ int run_zero(const EvalArgs& args) {
     const std::string judge = both ? fmt::format("both, evidence {}", r.evidence) : "cost model";
     if (args.json) {
       rows.push_back({{"judge", both ? "both" : "cost model"},
-                      {"evidence", both ? nlohmann::json(r.evidence) : nlohmann::json()},
+                      {"evidence", both ? Json(r.evidence) : Json()},
                       {"margin", r.margin},
                       {"changed", r.changed},
                       {"slower", r.slower},
@@ -222,11 +220,10 @@ int run_zero(const EvalArgs& args) {
                  r.slower, r.gain, r.worst);
     }
   }
-  auto networks = nlohmann::ordered_json::array();
+  auto networks = Json::array();
   for (const app::ZeroNetwork& n : study->networks) {
     if (args.json) {
-      networks.push_back(network_json(n));
-      networks.back()["chosen_seconds"] = n.chosen_s;
+      networks.push_back(network_json(n))["chosen_seconds"] = n.chosen_s;
     } else {
       fmt::print(
           "{} on {}, {} threads: {:.3f} times as fast as its defaults, {:.3f} at best ({} "

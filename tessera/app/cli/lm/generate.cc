@@ -2,12 +2,11 @@
 #include <algorithm>
 #include <memory>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/lm/lm.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/clock.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
@@ -16,23 +15,23 @@ namespace {
 constexpr int kDeviceRows = 1024, kCoreRows = 32;
 
 // Where the time of a model went, whatever is left being that of the space.
-Result<nlohmann::ordered_json> profile_json(model::LanguageModel& model, double elapsed_s) {
+Result<Json> profile_json(model::LanguageModel& model, double elapsed_s) {
   const model::LanguageModel::Times times = model.times();
   TESSERA_TRY(const std::vector<model::LanguageModel::KernelTime> kernels, model.profile());
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   double sum_us = 0;
   for (const model::LanguageModel::KernelTime& k : kernels) {
     list.push_back({{"name", k.name}, {"us", k.us}});
     sum_us += k.us;
   }
   const double read_s = times.words_s + times.network_s + times.chances_s;
-  return nlohmann::ordered_json{{"steps", times.steps},
-                                {"words_ms", times.words_s * 1e3},
-                                {"network_ms", times.network_s * 1e3},
-                                {"chances_ms", times.chances_s * 1e3},
-                                {"choosing_ms", (elapsed_s - model.build_s() - read_s) * 1e3},
-                                {"step_us", sum_us},
-                                {"kernels", list}};
+  return Json{{"steps", times.steps},
+              {"words_ms", times.words_s * 1e3},
+              {"network_ms", times.network_s * 1e3},
+              {"chances_ms", times.chances_s * 1e3},
+              {"choosing_ms", (elapsed_s - model.build_s() - read_s) * 1e3},
+              {"step_us", sum_us},
+              {"kernels", list}};
 }
 
 int generate(const LmArgs& args) {
@@ -60,7 +59,7 @@ int generate(const LmArgs& args) {
   if (!made) return report(made.error());
   const double elapsed_s = seconds_since(start);
   const double build_s = open->model != nullptr ? open->model->build_s() : 0;
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   for (const lm::Generated& g : *made) {
     const Result<schedule::Schedule> steps = space.schedule(g.candidate);
     if (!steps) return report(steps.error());
@@ -74,19 +73,19 @@ int generate(const LmArgs& args) {
   }
   // Code is built, or found in the cache, once for any number of candidates.
   const double rate = static_cast<double>(made->size()) / std::max(1e-9, elapsed_s - build_s);
-  nlohmann::ordered_json profile;
+  Json profile;
   if (args.profile && open->model != nullptr) {
-    Result<nlohmann::ordered_json> read = profile_json(*open->model, elapsed_s);
+    Result<Json> read = profile_json(*open->model, elapsed_s);
     if (!read) return report(read.error());
     profile = std::move(*read);
   }
   if (args.json) {
-    nlohmann::ordered_json all = {{"candidates", list},
-                                  {"per_second", rate},
-                                  {"load_ms", open->load_s * 1e3},
-                                  {"build_ms", build_s * 1e3},
-                                  {"begun", generator.begun()},
-                                  {"thrown_away", generator.thrown_away()}};
+    Json all = {{"candidates", list},
+                {"per_second", rate},
+                {"load_ms", open->load_s * 1e3},
+                {"build_ms", build_s * 1e3},
+                {"begun", generator.begun()},
+                {"thrown_away", generator.thrown_away()}};
     if (!profile.is_null()) all["profile"] = std::move(profile);
     print_json(all);
   } else {

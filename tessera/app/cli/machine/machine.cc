@@ -6,7 +6,6 @@
 #include <memory>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/bench/fit.h"
 #include "tessera/app/cli/common/command.h"
@@ -20,6 +19,7 @@
 #include "tessera/support/counted.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
+#include "tessera/support/json.h"
 #include "tessera/support/parallel.h"
 
 namespace tessera::cli {
@@ -106,7 +106,7 @@ int show(const std::string& name, bool json) {
 }
 
 int list(bool json) {
-  auto rows = nlohmann::ordered_json::array();
+  auto rows = Json::array();
   const auto add = [&](const std::string& name, const std::string& kind, const std::string& from) {
     if (json) {
       rows.push_back({{"name", name}, {"kind", kind}, {"from", from}});
@@ -166,7 +166,7 @@ Result<void> compare(const SchedulesArgs& args) {
       compared[i].schedules[t] = schedules_of(models[i], targets[t]);
   });
   std::size_t tasks = 0, same = 0;
-  auto differ = nlohmann::ordered_json::array();
+  auto differ = Json::array();
   for (std::size_t i = 0; i < models.size(); ++i) {
     for (const Result<Schedules>& s : compared[i].schedules) {
       if (!s.ok()) return s.error().with_context(models[i]);
@@ -186,8 +186,7 @@ Result<void> compare(const SchedulesArgs& args) {
     print_json({{"tasks", tasks}, {"same", same}, {"differ", differ}});
     return {};
   }
-  for (const auto& d : differ)
-    fmt::print("{} {}\n", d["model"].get<std::string>(), d["task"].get<std::string>());
+  for (const Json& d : differ) fmt::print("{} {}\n", d.at("model").text(), d.at("task").text());
   fmt::print("{} of {} have the same schedule\n", same, counted(tasks, "task"));
   return {};
 }

@@ -4,7 +4,6 @@
 #include <memory>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/bench/bench_model.h"
 #include "tessera/app/cli/common/arrays.h"
@@ -15,6 +14,7 @@
 #include "tessera/app/compile/run_once.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/machine/runtime/device/devices.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
@@ -150,8 +150,7 @@ Summary summary_of(const HostTensor& t) {
 }
 
 void print_outputs(const RunArgs& args, const app::RunOutputs& out) {
-  nlohmann::ordered_json json = {
-      {"model", args.model.model}, {"plan_digest", out.plan_digest}, {"outputs", {}}};
+  Json json = {{"model", args.model.model}, {"plan_digest", out.plan_digest}, {"outputs", {}}};
   for (std::size_t i = 0; i < out.names.size(); ++i) {
     const HostTensor& t = out.tensors[i];
     const std::string type = to_text(graph::TensorType{t.dtype(), t.shape()});

@@ -5,13 +5,13 @@
 #include <optional>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_tasks.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/scheduling/space/space.h"
 #include "tessera/support/counted.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
@@ -43,16 +43,16 @@ std::string to_text(const SpaceSize& size) {
   return size.legal ? fmt::format("{}", *size.legal) : fmt::format("{:.1e}", size.points);
 }
 
-nlohmann::ordered_json to_json(const task::Task& t, const target::Target& target, bool with_space) {
-  nlohmann::ordered_json out = {{"key", t.key},
-                                {"name", t.name},
-                                {"weight", t.weight},
-                                {"flops", t.flops},
-                                {"bytes", t.bytes}};
+Json to_json(const task::Task& t, const target::Target& target, bool with_space) {
+  Json out = {{"key", t.key},
+              {"name", t.name},
+              {"weight", t.weight},
+              {"flops", t.flops},
+              {"bytes", t.bytes}};
   if (!with_space) return out;
   const SpaceSize size = space_size(t.dag, target);
   out["space"] = size.points;
-  out["legal"] = size.legal ? nlohmann::ordered_json(*size.legal) : nullptr;
+  out["legal"] = size.legal ? Json(*size.legal) : nullptr;
   return out;
 }
 
@@ -65,7 +65,7 @@ void print_task(const task::Task& t, const std::string& space) {
 
 // What is decided about the model, each with the other values that it could have.
 int list_decisions(const TasksArgs& args, const std::vector<plan::Decided>& decided) {
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   for (const plan::Decided& d : decided) {
     if (args.json) {
       list.push_back({{"family", plan::info(d.point.kind).family},
@@ -100,7 +100,7 @@ int tasks(const TasksArgs& args) {
     return kOk;
   }
   double flops = 0;
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   if (!args.json) {
     fmt::print("{:<16}  {:>6} {:>10} {:>9}{}  {}\n", "key", "weight", "MFLOP", "MB",
                args.no_space ? "" : "    space", "operators");

@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <map>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/study/train_trees.h"
 #include "tessera/machine/target/cpus.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
 
-nlohmann::ordered_json to_json(const app::TrainTreesOptions& o, const app::TrainTreesResult& r) {
-  nlohmann::ordered_json networks = nlohmann::ordered_json::object();
+Json to_json(const app::TrainTreesOptions& o, const app::TrainTreesResult& r) {
+  Json networks = Json::object();
   for (const auto& [name, score] : r.test.networks) {
     networks[name] = {{"top1", score.top1}, {"top5", score.top5}, {"pairwise", score.pairwise}};
   }

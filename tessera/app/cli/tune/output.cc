@@ -101,8 +101,8 @@ void print_graph(const app::GraphReport& g) {
   for (const app::GraphReport::Change& c : g.changes) fmt::print("  {} = {}\n", c.key, c.value);
 }
 
-nlohmann::ordered_json graph_json(const app::GraphReport& g) {
-  auto plans = nlohmann::ordered_json::array(), changes = plans;
+Json graph_json(const app::GraphReport& g) {
+  auto plans = Json::array(), changes = plans;
   for (const app::GraphReport::Plan& p : g.plans) {
     plans.push_back({{"found_by", p.found_by},
                      {"changes", p.changes},
@@ -115,8 +115,8 @@ nlohmann::ordered_json graph_json(const app::GraphReport& g) {
   for (const app::GraphReport::Change& c : g.changes) {
     changes.push_back({{"family", c.family}, {"key", c.key}, {"value", c.value}});
   }
-  nlohmann::ordered_json out = {{"points", g.points},     {"tasks", g.tasks}, {"judged", g.judged},
-                                {"measured", g.measured}, {"plans", plans},   {"changes", changes}};
+  Json out = {{"points", g.points},     {"tasks", g.tasks}, {"judged", g.judged},
+              {"measured", g.measured}, {"plans", plans},   {"changes", changes}};
   if (g.untuned_s > 0) out["untuned_us"] = g.untuned_s * 1e6;
   return out;
 }
@@ -206,26 +206,26 @@ void print_summary(const TuneSummary& summary) {
 
 void print_progress_json(const app::TuneProgress& p) {
   constexpr const char* kPhases[] = {"defaults", "search", "finals", "whole model"};
-  const nlohmann::ordered_json j = {{"phase", kPhases[static_cast<std::size_t>(p.phase)]},
-                                    {"task", p.task},
-                                    {"trials", p.trials},
-                                    {"failures", p.failures},
-                                    {"before_s", p.before_s},
-                                    {"after_s", p.after_s},
-                                    {"elapsed_s", p.elapsed_s},
-                                    {"remaining_s", p.remaining_s}};
-  fmt::print(stderr, "{}\n", j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const Json j = {{"phase", kPhases[static_cast<std::size_t>(p.phase)]},
+                  {"task", p.task},
+                  {"trials", p.trials},
+                  {"failures", p.failures},
+                  {"before_s", p.before_s},
+                  {"after_s", p.after_s},
+                  {"elapsed_s", p.elapsed_s},
+                  {"remaining_s", p.remaining_s}};
+  fmt::print(stderr, "{}\n", j.dump());
   std::fflush(stderr);
 }
 
-nlohmann::ordered_json to_json(const TuneSummary& summary) {
+Json to_json(const TuneSummary& summary) {
   const app::TuneResult& r = summary.result;
-  nlohmann::ordered_json j = {{"state", to_text(r.state)},  {"stopped_by", r.stopped_by},
-                              {"threads", summary.threads}, {"session", r.session},
-                              {"trials", r.trials},         {"earlier_trials", r.earlier},
-                              {"disturbed", r.disturbed},   {"busy", r.busy},
-                              {"plan", summary.plan_path},  {"artifact", summary.artifact_path},
-                              {"pretrained", r.pretrained}};
+  Json j = {{"state", to_text(r.state)},  {"stopped_by", r.stopped_by},
+            {"threads", summary.threads}, {"session", r.session},
+            {"trials", r.trials},         {"earlier_trials", r.earlier},
+            {"disturbed", r.disturbed},   {"busy", r.busy},
+            {"plan", summary.plan_path},  {"artifact", summary.artifact_path},
+            {"pretrained", r.pretrained}};
   if (const std::optional<app::ArtifactCheck>& c = summary.artifact_check; c) {
     j["artifact_check"] = {{"compared", c->not_compared.empty()},
                            {"same_bits", c->same_bits},
@@ -240,17 +240,17 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
   j["sum_default_us"] = r.sum_default_s * 1e6;
   j["sum_best_us"] = r.sum_best_s * 1e6;
   j["sum_session_us"] = r.sum_session_s * 1e6;
-  j["subjects"] = nlohmann::ordered_json::array();
+  j["subjects"] = Json::array();
   for (const app::SubjectReport& s : r.subjects) {
-    nlohmann::ordered_json one = {{"name", s.name},
-                                  {"before_us", s.before_s * 1e6},
-                                  {"after_us", s.after_s * 1e6},
-                                  {"gain", ratio(s.before_s, s.after_s)},
-                                  {"max_error", s.max_error},
-                                  {"untuned_checked", s.untuned_checked},
-                                  {"timed_now", s.now},
-                                  {"trusted", s.trusted},
-                                  {"checked", s.checked}};
+    Json one = {{"name", s.name},
+                {"before_us", s.before_s * 1e6},
+                {"after_us", s.after_s * 1e6},
+                {"gain", ratio(s.before_s, s.after_s)},
+                {"max_error", s.max_error},
+                {"untuned_checked", s.untuned_checked},
+                {"timed_now", s.now},
+                {"trusted", s.trusted},
+                {"checked", s.checked}};
     for (const app::PeerComparison& p : summary.peers) {
       if (p.subject != s.name) continue;
       one["peers"].push_back({{"name", p.peer},
@@ -260,7 +260,7 @@ nlohmann::ordered_json to_json(const TuneSummary& summary) {
     }
     j["subjects"].push_back(std::move(one));
   }
-  j["tasks"] = nlohmann::ordered_json::array();
+  j["tasks"] = Json::array();
   for (const app::TaskReport& t : r.tasks) {
     j["tasks"].push_back({{"key", t.key},
                           {"name", t.name},

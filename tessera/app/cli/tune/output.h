@@ -5,10 +5,9 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/bench/write_artifact.h"
 #include "tessera/app/tune/after_tuning.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 
@@ -27,6 +26,6 @@ struct TuneSummary {
 };
 
 void print_summary(const TuneSummary& summary);
-nlohmann::ordered_json to_json(const TuneSummary& summary);
+Json to_json(const TuneSummary& summary);
 
 }  // namespace tessera::cli

@@ -36,8 +36,8 @@ void print_simulation(const app::Simulation& s, std::int64_t trials) {
   }
 }
 
-nlohmann::ordered_json to_json(const app::Simulation& s) {
-  nlohmann::ordered_json j;
+Json to_json(const app::Simulation& s) {
+  Json j;
   for (const auto& t : s.tasks) {
     j["tasks"].push_back({{"key", t.key},
                           {"name", t.name},

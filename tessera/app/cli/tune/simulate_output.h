@@ -3,14 +3,13 @@
 
 #include <string>
 
-#include <nlohmann/json.hpp>
-
 #include "tessera/app/tune/tune_simulate.h"
+#include "tessera/support/json.h"
 
 namespace tessera::cli {
 
 void print_simulation(const app::Simulation& simulation, std::int64_t trials);
-nlohmann::ordered_json to_json(const app::Simulation& simulation);
+Json to_json(const app::Simulation& simulation);
 // Score against trials, one line per policy.
 std::string plot_svg(const app::Simulation& simulation, std::int64_t trials);
 

@@ -4,17 +4,17 @@
 #include <memory>
 
 #include <fmt/ranges.h>
-#include <nlohmann/json.hpp>
 
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/compile/load_graph.h"
+#include "tessera/support/json.h"
 #include "tessera/support/model_name.h"
 
 namespace tessera::cli {
 namespace {
 
 int list_zoo(bool json) {
-  auto list = nlohmann::ordered_json::array();
+  auto list = Json::array();
   for (const zoo::ZooEntry& e : zoo::zoo_table()) {
     std::vector<std::string> params;
     for (const zoo::ZooParam& p : e.params)
