@@ -157,12 +157,14 @@ configure_and_build() {
   cmake --build --preset "$preset" --parallel "$(nproc)" ${*:+--target "$@"}
 }
 
-# The programs without the tests, whose packages may be absent.
-cmd_build() {
+# build_programs TARGET...: without the tests, whose packages may be absent.
+build_programs() {
   local arguments=()
   if [ ! -f "$build_dir/CMakeCache.txt" ]; then arguments=(-DTESSERA_TESTS=OFF); fi
-  configure_and_build release "${arguments[@]}" -- programs
+  configure_and_build release "${arguments[@]}" -- "$@"
 }
+
+cmd_build() { build_programs programs; }
 
 cmd_test() {
   cmd_deps
@@ -180,7 +182,8 @@ cmd_demo() {
     *) usage >&2; exit 2 ;;
   esac
   install_for "${packages[@]}"
-  cmd_build
+  # Not the trainer, the runner and the other peers, which ./do build adds.
+  build_programs tessera tessera_peer_ort
   local tessera="$build_dir/bin/tessera" model=zoo:squeezenet1_1 out=build/demo threads
   threads=$(nproc)
   if [ "$threads" -gt 4 ]; then threads=4; fi
