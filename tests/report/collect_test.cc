@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/app/report/page.h"
 #include "tests/record/temp_folder.h"
 #include "tests/report/sample_session.h"
 
@@ -56,6 +57,56 @@ TEST_F(CollectTest, WithoutASummaryEveryKernelCountsOnce) {
   EXPECT_FALSE(r->has_summary);
   EXPECT_DOUBLE_EQ(r->before_s(), 4e-3 + 1e-3);
   EXPECT_DOUBLE_EQ(r->after_s(), 2e-3 + 1e-3);
+}
+
+// A database of records of kernels in place and of whole models has a page, too.
+TEST_F(CollectTest, CountsEverySubject) {
+  {
+    Result<record::Database> database = record::Database::open(path("a.db"));
+    ASSERT_TRUE(database.ok());
+    ASSERT_TRUE(database->begin_session({}).ok());
+    ASSERT_TRUE(database->add_tasks({{"aa", "conv", "", 8e6, 1e5}}).ok());
+    std::vector<record::Record> records = {
+        trial("aa", 1, 4e-3, "default"), trial("aa", 2, 2e-3, "random"),
+        trial("mm", 3, 9e-3, "cut"), trial("mm", 4, 8e-3, "cut"), failure("mm", 5)};
+    for (record::Record& r : records)
+      r.subject = r.task == "aa" ? record::Subject::kInPlace : record::Subject::kModel;
+    for (std::size_t i = 2; i < 4; ++i) {
+      records[i].default_s = 10e-3;
+      records[i].candidate = "layout Conv a = first\n";
+    }
+    ASSERT_TRUE(database->append(records).ok());
+  }
+  const Result<Report> r = collected("a.db");
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  EXPECT_EQ(r->trials, 5);
+  ASSERT_EQ(r->kernels.size(), 1u);
+  EXPECT_TRUE(r->kernels[0].in_place);
+  EXPECT_EQ(r->kernels[0].label, "conv aa (in place)");
+  EXPECT_DOUBLE_EQ(r->before_s(), 4e-3);
+  EXPECT_DOUBLE_EQ(r->after_s(), 2e-3);
+  ASSERT_EQ(r->plans.size(), 2u);
+  EXPECT_EQ(r->plans[0].seconds, 8e-3) << "the fastest comes first";
+  EXPECT_EQ(r->failures.size(), 1u);
+  const std::string page = to_html(*r, std::nullopt);
+  EXPECT_NE(page.find("Plans of the whole model"), std::string::npos);
+  EXPECT_NE(page.find("layout Conv a"), std::string::npos);
+}
+
+// Times of different subjects are not compared with each other.
+TEST_F(CollectTest, KernelsInPlaceStandApartFromThoseAlone) {
+  ASSERT_TRUE(fill_database(path("a.db"), true).ok());
+  {
+    Result<record::Database> database = record::Database::open(path("a.db"));
+    record::Record there = trial("aa", 8, 1e-3, "random");
+    there.subject = record::Subject::kInPlace;
+    ASSERT_TRUE(database->append({there}).ok());
+  }
+  const Result<Report> r = collected("a.db");
+  ASSERT_TRUE(r.ok()) << r.error().message;
+  EXPECT_EQ(r->trials, 8);
+  EXPECT_EQ(r->kernels.size(), 3u);
+  EXPECT_DOUBLE_EQ(r->after_s(), 3 * 2.1e-3 + 1e-3);
 }
 
 TEST_F(CollectTest, SaysWhatIsMissing) {

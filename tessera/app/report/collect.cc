@@ -96,6 +96,13 @@ std::string dtype_of(const record::TaskRow& task) {
   return input.substr(colon + 2, input.find('[') - colon - 2);
 }
 
+// Behind the key of a kernel that was timed in place.
+constexpr const char* kInPlace = " in place";
+
+std::string id_of(const Record& r) {
+  return r.task + (r.subject == record::Subject::kInPlace ? kInPlace : "");
+}
+
 class Collector {
  public:
   Collector(Report* report, std::map<std::int64_t, std::string> summaries)
@@ -115,8 +122,8 @@ class Collector {
 
   Report& report_;
   std::map<std::int64_t, std::string> summaries_;     // texts, by session
-  std::map<std::string, Kernel> kernels_;             // by key
-  std::map<std::string, std::vector<Record>> timed_;  // whole ones, by key, with times to compare
+  std::map<std::string, Kernel> kernels_;             // by id_of
+  std::map<std::string, std::vector<Record>> timed_;  // likewise whole ones, with times to compare
   std::map<std::pair<std::string, std::string>, std::pair<std::int64_t, std::set<std::string>>>
       failures_;
   std::vector<double> spreads_;
@@ -136,14 +143,19 @@ void Collector::take(const Record& r) {
   ++report_.trials;
   now_s_ = std::max(
       now_s_, offset_s_ + static_cast<double>(std::max<std::int64_t>(0, r.unix_time - started_)));
-  Kernel& kernel = kernels_[r.task];
-  ++kernel.trials;
-  if (r.outcome == "ok" || r.outcome == "censored") {
-    ++kernel.timed;
-    take_time(r, kernel);
-  } else {
-    take_failure(r);
+  const bool timed = r.outcome == "ok" || r.outcome == "censored";
+  if (!timed) take_failure(r);
+  if (r.subject == record::Subject::kModel) {
+    if (timed && r.seconds > 0 && r.default_s > 0) report_.plans.push_back(r);
+    return;
   }
+  Kernel& kernel = kernels_[id_of(r)];
+  kernel.task.key = r.task;
+  kernel.in_place = r.subject == record::Subject::kInPlace;
+  ++kernel.trials;
+  if (!timed) return;
+  ++kernel.timed;
+  take_time(r, kernel);
 }
 
 void Collector::take_time(const Record& r, Kernel& kernel) {
@@ -160,13 +172,14 @@ void Collector::take_time(const Record& r, Kernel& kernel) {
   Record known = r;
   known.seconds = measure::without_drift(r.seconds, r.calibration_s, reference_s_);
   // Foreign logs name no default: the first stands for it.
-  if (r.policy == "default" || timed_[r.task].empty()) kernel.before = known;
-  std::vector<Progress>& progress = report_.by_kernel[r.task];
+  const std::string id = id_of(r);
+  if (r.policy == "default" || timed_[id].empty()) kernel.before = known;
+  std::vector<Progress>& progress = report_.by_kernel[id];
   if (progress.empty() || known.seconds < progress.back().seconds) {
     progress.push_back({report_.trials, now_s_, known.seconds});
-    improvements_.emplace_back(r.task, progress.back());
+    improvements_.emplace_back(id, progress.back());
   }
-  timed_[r.task].push_back(std::move(known));
+  timed_[id].push_back(std::move(known));
 }
 
 void Collector::take_failure(const Record& r) {
@@ -185,10 +198,21 @@ void Collector::count_uses() {
     report_.summary = std::move(summary).value();
     report_.has_summary = true;
   }
-  for (const KernelUse& use : report_.summary.kernels) kernels_[use.key].use = use;
-  for (auto& [key, kernel] : kernels_) {
-    kernel.use.key = key;
-    if (!report_.has_summary) kernel.use.uses_before = kernel.use.uses_after = 1;
+  // Where a kernel was timed alone and in place, the former counts.
+  const auto counts = [&](const std::string& key) {
+    const std::string there = key + kInPlace;
+    return kernels_.contains(key) || !kernels_.contains(there) ? key : there;
+  };
+  for (const KernelUse& use : report_.summary.kernels) {
+    Kernel& kernel = kernels_[counts(use.key)];
+    kernel.use = use;
+    kernel.task.key = use.key;
+  }
+  for (auto& [id, kernel] : kernels_) {
+    kernel.id = id;
+    kernel.use.key = kernel.task.key;
+    if (!report_.has_summary && counts(kernel.task.key) == id)
+      kernel.use.uses_before = kernel.use.uses_after = 1;
   }
 }
 
@@ -248,7 +272,7 @@ void Collector::finish_noise() {
 Result<void> Collector::run(const record::Database& database) {
   for (const SessionRow& session : report_.sessions) {
     begin(session);
-    TESSERA_DO(database.visit({.session = session.id}, [&](const Record& r) {
+    TESSERA_DO(database.visit({.session = session.id, .subject = {}}, [&](const Record& r) {
       take(r);
       return true;
     }));
@@ -257,14 +281,20 @@ Result<void> Collector::run(const record::Database& database) {
   choose_winners();
   TESSERA_TRY(const std::vector<record::TaskRow> tasks, database.tasks());
   for (const record::TaskRow& task : tasks) {
-    const auto it = kernels_.find(task.key);
-    if (it != kernels_.end()) it->second.task = task;
+    for (const char* where : {"", kInPlace}) {
+      const auto it = kernels_.find(task.key + where);
+      if (it != kernels_.end()) it->second.task = task;
+    }
   }
   add_totals();
   finish_noise();
-  for (auto& [key, kernel] : kernels_) {
-    kernel.task.key = key;
-    kernel.label = label_of(kernel.task, kernel.use.algorithm);
+  std::stable_sort(report_.plans.begin(), report_.plans.end(),
+                   [](const Record& a, const Record& b) {
+                     return a.seconds / a.default_s < b.seconds / b.default_s;
+                   });
+  for (auto& [id, kernel] : kernels_) {
+    kernel.label =
+        label_of(kernel.task, kernel.use.algorithm) + (kernel.in_place ? " (in place)" : "");
     kernel.dtype = dtype_of(kernel.task);
     report_.kernels.push_back(std::move(kernel));
   }

@@ -13,6 +13,8 @@
 namespace tessera::report {
 
 struct Kernel {
+  std::string id;         // in Report::by_kernel
+  bool in_place = false;  // timed inside the running model: such times stand apart
   record::TaskRow task;
   KernelUse use;
   std::string label;  // name, algorithm and shape
@@ -48,12 +50,13 @@ struct Noise {
 struct Report {
   std::string database;
   std::vector<record::SessionRow> sessions;  // that it is about, oldest first
-  bool has_summary = false;     // else every kernel counts once and times are those of trials
-  Summary summary;              // of the last session that has one
-  std::vector<Kernel> kernels;  // by the time that the untuned models spend in them
+  bool has_summary = false;           // else every kernel counts once and times are those of trials
+  Summary summary;                    // of the last session that has one
+  std::vector<Kernel> kernels;        // by the time that the untuned models spend in them
+  std::vector<record::Record> plans;  // whole models, timed ones alone, the fastest share first
   std::int64_t trials = 0;
   std::vector<Progress> total;  // sum of the kernels of the tuned models, times their uses
-  std::map<std::string, std::vector<Progress>> by_kernel;  // by key
+  std::map<std::string, std::vector<Progress>> by_kernel;  // by Kernel::id
   std::vector<Failure> failures;                           // most frequent first
   Noise noise;
 

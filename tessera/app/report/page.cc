@@ -14,6 +14,7 @@ std::string to_html(const Report& report, const std::optional<Ceilings>& ceiling
   add_gains(report, &page);
   add_kernels(report, ceilings, &page);
   add_schedules(report, &page);
+  add_plans(report, &page);
   add_failures(report, &page);
   add_machine(report, ceilings, &page);
   add_sessions(report, &page);

@@ -6,6 +6,8 @@
 
 #include <fmt/format.h>
 
+#include "tessera/trials/record/explain.h"
+
 namespace tessera::report {
 namespace {
 
@@ -41,7 +43,7 @@ plot::LineChart gain_chart(const Report& report) {
                         .y = {.label = "first time / best so far"},
                         .height = 320};
   for (const Kernel& k : report.kernels) {
-    const auto it = report.by_kernel.find(k.task.key);
+    const auto it = report.by_kernel.find(k.id);
     if (it == report.by_kernel.end() || k.use.uses_after <= 0) continue;
     plot::Series series{.name = k.label, .steps = true};
     const double first_s = k.before ? k.before->seconds : it->second.front().seconds;
@@ -118,6 +120,32 @@ void add_progress(const Report& report, Html* page) {
   page->chart(progress_chart(report, unit, true));
   page->paragraph("The kernels in which the model spends most time:");
   page->chart(gain_chart(report));
+}
+
+void add_plans(const Report& report, Html* page) {
+  if (report.plans.empty()) return;
+  page->heading("Plans of the whole model", "plans");
+  page->paragraph(
+      "Each plan was timed in turns with the one that the rules make. A share below one is "
+      "faster.");
+  constexpr std::size_t kMostRows = 20;
+  std::vector<std::vector<std::string>> rows;
+  for (const record::Record& r : report.plans) {
+    if (rows.size() == kMostRows) break;
+    rows.push_back({r.policy, fmt::format("{}", record::decisions_of(r).size()),
+                    duration_text(r.seconds), duration_text(r.default_s),
+                    fmt::format("{:.3f}", r.seconds / r.default_s)});
+  }
+  page->table({{"found by"}, {"decisions", true}, {"plan", true}, {"rules", true}, {"share", true}},
+              rows);
+  if (report.plans.size() > rows.size())
+    page->paragraph(fmt::format("{} more plans.", report.plans.size() - rows.size()));
+  rows.clear();
+  for (const auto& [key, value] : record::decisions_of(report.plans[0]))
+    rows.push_back({key, value});
+  if (rows.empty()) return;
+  page->small_heading("What the fastest decides otherwise");
+  page->table({{"decision"}, {"value"}}, rows);
 }
 
 void add_failures(const Report& report, Html* page) {

@@ -15,6 +15,7 @@ void add_progress(const Report& report, Html* page);
 void add_gains(const Report& report, Html* page);
 void add_kernels(const Report& report, const std::optional<Ceilings>& ceilings, Html* page);
 void add_schedules(const Report& report, Html* page);
+void add_plans(const Report& report, Html* page);  // nothing where there are none
 void add_failures(const Report& report, Html* page);
 void add_machine(const Report& report, const std::optional<Ceilings>& ceilings, Html* page);
 void add_sessions(const Report& report, Html* page);

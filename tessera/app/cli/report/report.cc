@@ -28,10 +28,16 @@ bool is_number(const std::string& text) {
 
 // The last line of the command.
 std::string summary_line(const report::Report& r) {
-  return fmt::format("{}, {}, {}: {} -> {} ({})", r.sessions.back().model,
-                     counted(r.trials, "trial"), counted(r.kernels.size(), "kernel"),
-                     report::duration_text(r.before_s()), report::duration_text(r.after_s()),
-                     report::gain_text(r.before_s(), r.after_s()));
+  std::string line = fmt::format("{}, {}", r.sessions.back().model, counted(r.trials, "trial"));
+  const auto add = [&](std::size_t count, const char* what, double before_s, double after_s) {
+    line +=
+        fmt::format(", {}: {} -> {} ({})", counted(count, what), report::duration_text(before_s),
+                    report::duration_text(after_s), report::gain_text(before_s, after_s));
+  };
+  if (!r.kernels.empty() || r.plans.empty())
+    add(r.kernels.size(), "kernel", r.before_s(), r.after_s());
+  if (!r.plans.empty()) add(r.plans.size(), "plan", r.plans[0].default_s, r.plans[0].seconds);
+  return line;
 }
 
 Result<void> write_report(const ReportArgs& args) {
