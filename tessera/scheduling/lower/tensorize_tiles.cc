@@ -95,6 +95,11 @@ class Unit {
       return ir::Block::make(std::move(out));
     }
     if (s.as<ir::Evaluate>()) return with_values(s, values);
+    if (const auto* branch = s.as<ir::If>()) {
+      const auto holds = ir::as_const_int(with_values(branch->cond, values));
+      if (!holds || branch->else_body) return fail("a condition around the tiles is not constant");
+      return *holds != 0 ? rewrite(branch->then_body, values) : ir::Stmt();
+    }
     const auto* loop = s.as<ir::For>();
     if (!loop) return fail("there is more around the loops than loops");
     if (const auto mark = attrs_.tensorize.find(loop->var.get()); mark != attrs_.tensorize.end()) {
@@ -163,14 +168,22 @@ class Unit {
     std::vector<const ir::For*> loops;
     std::vector<std::int64_t> extents;
     const ir::Store* store = nullptr;
-    for (const ir::For* at = &outermost; at; at = at->body.as<ir::For>()) {
+    for (const ir::For* at = &outermost; at;) {
       const auto extent = ir::as_const_int(with_values(at->extent, values));
       if (!extent) return refuse("the shape of a tile is not constant");
-      if (*extent <= 0) return std::nullopt;
       loops.push_back(at);
       extents.push_back(*extent);
-      store = at->body.as<ir::Store>();
+      ir::Stmt body = at->body;
+      for (const auto* branch = body.as<ir::If>(); branch; branch = body.as<ir::If>()) {
+        if (!cut(branch->cond, values, loops, &extents))
+          return refuse("a condition within a tile is no end of a loop");
+        body = branch->then_body;
+      }
+      store = body.as<ir::Store>();
+      at = body.as<ir::For>();
     }
+    if (std::any_of(extents.begin(), extents.end(), [](std::int64_t e) { return e <= 0; }))
+      return std::nullopt;
     const auto* sum = store ? store->value.as<ir::Binary>() : nullptr;
     const auto* old = sum && sum->op == ir::BinaryOp::kAdd ? sum->a.as<ir::Load>() : nullptr;
     const auto* product = sum ? sum->b.as<ir::Binary>() : nullptr;
@@ -193,6 +206,28 @@ class Unit {
       break;
     }
     return place(instruction, {old, a, b}, {*acc, *left, *right}, extents);
+  }
+
+  // Ends the loop that the condition depends on where it stops to hold. False: it is not of this
+  // kind.
+  static bool cut(const ir::Expr& cond, const Values& values,
+                  const std::vector<const ir::For*>& loops, std::vector<std::int64_t>* extents) {
+    const ir::Expr known = with_values(cond, values);
+    for (std::size_t l = 0; l < loops.size(); ++l) {
+      if (!ir::uses_var(known, loops[l]->var)) continue;
+      const auto holds = [&](std::int64_t at) {
+        return ir::as_const_int(
+            arith::simplify(ir::substitute(known, loops[l]->var, ir::int_imm(at))));
+      };
+      std::int64_t end = 0;
+      while (end < (*extents)[l] && holds(end).value_or(0) != 0) ++end;
+      for (std::int64_t at = end; at < (*extents)[l]; ++at) {
+        if (holds(at) != 0) return false;
+      }
+      (*extents)[l] = end;
+      return true;
+    }
+    return ir::is_const_int(known, 1);
   }
 
   std::optional<Product> refuse(const std::string& reason) {
@@ -366,7 +401,7 @@ class TensorizeTiles final : public ir::Mutator {
   bool is_unit(const ir::Stmt& s) const {
     bool reduces = false, only_loops = true;
     ir::for_each_stmt(s, [&](const ir::Stmt& at) {
-      if (at.as<ir::Allocate>() || at.as<ir::If>()) only_loops = false;
+      if (at.as<ir::Allocate>()) only_loops = false;
       const auto* loop = at.as<ir::For>();
       const auto mark = loop ? attrs_.tensorize.find(loop->var.get()) : attrs_.tensorize.end();
       if (mark == attrs_.tensorize.end() || !tiles_named(mark->second)) return;
@@ -386,7 +421,7 @@ class TensorizeTiles final : public ir::Mutator {
   static bool zeroes(const ir::Stmt& s, const ir::Buffer& buffer) {
     bool zero = false, other = false;
     ir::for_each_stmt(s, [&](const ir::Stmt& at) {
-      if (at.as<ir::Evaluate>() || at.as<ir::If>()) other = true;
+      if (at.as<ir::Evaluate>()) other = true;
       const auto* store = at.as<ir::Store>();
       if (!store) return;
       const bool sets = store->buffer == buffer && is_zero(store->value);

@@ -99,7 +99,7 @@ class DotWriter {
     const std::size_t k = product_.reduce.back();
     // What is left over of a vector costs more than it saves unless there are many whole ones.
     const std::int64_t columns = stage_.extent(product_.vector);
-    if (columns < lanes_ || (columns % lanes_ != 0 && columns < kManyVectors * lanes_))
+    if (columns < lanes_ || (!tiles_ && columns % lanes_ != 0 && columns < kManyVectors * lanes_))
       return false;
     if (stage_.extent(k) < group_ || stage_.extent(k) % group_ != 0) return false;
     if (product_.a.buffer == product_.b.buffer || !indexed_by(product_.b, k)) return false;
