@@ -40,8 +40,11 @@ TEST(Fit, NumbersOfARowHaveFewDigits) {
   EXPECT_DOUBLE_EQ(rounded_rate(12345), 12000);
   EXPECT_DOUBLE_EQ(rounded_rate(0.0456), 0.046);
   EXPECT_EQ(rounded_rate(0), 0);
-  EXPECT_EQ(rounded_quarters(1.93), 2);
-  EXPECT_EQ(rounded_quarters(0.01), 0.25);
+  EXPECT_EQ(rounded_ports(1.93), 2);
+  EXPECT_EQ(rounded_ports(1.5), 2);
+  EXPECT_EQ(rounded_ports(2.1), 2);
+  EXPECT_EQ(rounded_ports(0.48), 0.5);
+  EXPECT_EQ(rounded_ports(0.01), 0.25);
 }
 
 TEST(Fit, TheHostHasEveryRate) {

@@ -29,9 +29,9 @@ Result<target::MachineRow> fit_device(target::Kind kind, const FitOptions& optio
 // none.
 std::string tell_disturbed(const FitOptions& options, std::string_view rate, double part);
 
-// What a row says of a measured number: few digits, and of rates of instructions quarters, because
+// What a row says of a measured number: few digits, and whole ports for instructions, because
 // schedules should not follow the noise of a measurement.
 double rounded_rate(double value);
-double rounded_quarters(double value);
+double rounded_ports(double value);
 
 }  // namespace tessera::app

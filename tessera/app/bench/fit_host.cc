@@ -21,9 +21,9 @@ struct Measured {
   const char* rate;
   double Rates::*value;
   Probe probe;
-  double unit = 1;        // of the work that the rate counts
-  bool latency = false;   // cycles of a unit, not units of a cycle
-  bool quarters = false;  // instructions that a core starts
+  double unit = 1;       // of the work that the rate counts
+  bool latency = false;  // cycles of a unit, not units of a cycle
+  bool ports = false;    // instructions that a core starts
 };
 
 class HostFit {
@@ -140,8 +140,9 @@ class HostFit {
       measure(probe, pool, timing());
       const double per_cycle = 1e9 * probe[0].giga_per_s() / m.unit / hz_;
       const double number = m.latency ? 1 / per_cycle : per_cycle;
-      write(m.rate, m.value, m.quarters ? rounded_quarters(number) : rounded_rate(number),
-            pool.threads(), probe[0].disturbed());
+      const double ports = m.latency ? std::max(1.0, std::round(number)) : rounded_ports(number);
+      write(m.rate, m.value, m.ports ? ports : rounded_rate(number), pool.threads(),
+            probe[0].disturbed());
     }
   }
 
@@ -187,8 +188,11 @@ double rounded_rate(double value) {
   return std::round(value / step) * step;
 }
 
-// Ports are whole, and a probe never reaches all that they can do.
-double rounded_quarters(double value) { return std::max(0.25, std::round(4 * value) / 4); }
+// Ports are whole, and a probe never reaches all that they can do. Instructions that keep one for
+// several cycles count in quarters.
+double rounded_ports(double value) {
+  return value < 0.75 ? std::max(0.25, std::round(4 * value) / 4) : std::floor(value + 0.6);
+}
 
 Result<target::MachineRow> fit_host(const FitOptions& options) { return HostFit(options).run(); }
 
