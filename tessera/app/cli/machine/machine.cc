@@ -217,7 +217,7 @@ void add_machine(Flags& app, std::function<int()>* run) {
       "  tessera machine show h200\n  tessera machine schedules h200 h200.json\n"
       "A row says what a machine is and what it does in a clock cycle. Register tiles\n"
       "and prefetching for CPUs and Winograd tiles for all machines follow from it;\n"
-      "tiles for GPUs do not yet. Your rows are NAME.json in tessera/machines/ of\n"
+      "tiles for GPUs only in part. Your rows are NAME.json in tessera/machines/ of\n"
       "$XDG_CONFIG_HOME or ~/.config. A row named host, cuda or opencl serves that\n"
       "target as long as it is the machine that was measured; others are used by name.");
   machine->require_subcommand(1, 1);

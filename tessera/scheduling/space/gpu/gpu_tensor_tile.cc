@@ -20,6 +20,7 @@ constexpr double kStep = 180;          // barrier and addresses,
 constexpr double kWait = 140;          // for copies, shared by those that are under way,
 constexpr double kCopy = 7.2;          // of a thread, for each vector that it copies
 constexpr double kMixed = 0.03;        // of what should overlap
+constexpr double kIdle = 0.4;          // of the speed, that is left where no warp is beside another
 constexpr double kLaunch = 1850;       // of another kernel
 constexpr std::int64_t kLeastSteps = 32;  // what is chosen without measuring
 // Of windows that are copied whole. Among 523 tiles of seven convolutions that were timed, the best
@@ -94,7 +95,7 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
   const double taps = as(taps_at_once(p, t));
   const std::int64_t copied = (copied_rows(p, t) + copied_columns(p, t)) * t.steps * p.bytes;
   const double products = at_once * taps * as(t.all_rows() * t.columns() * t.steps) * scale /
-                          (kProducts * (0.4 + 0.6 * busy));
+                          (kProducts * (kIdle + (1 - kIdle) * busy));
   const double reads = at_once * taps * as(t.warps() * (t.warp_rows + t.warp_columns) * t.steps) *
                        as(p.bytes) / kSharedBytes;
   const double copies = at_once * as(copied) / kCopiedBytes;
