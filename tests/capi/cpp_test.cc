@@ -32,6 +32,13 @@ std::string refused(int code, Function function) {
   return "";
 }
 
+TEST(Cpp, TakesOtherFloats) {
+  EXPECT_EQ(compile_small(2, {.target = "sapphirerapids", .dtype = "bf16"}).inputs()[0].dtype,
+            "f32");
+  const auto refusal = [] { compile_small(2, {.target = "haswell", .dtype = "bf16"}); };
+  EXPECT_NE(refused(TSR_UNSUPPORTED, refusal).find("no instructions"), std::string::npos);
+}
+
 TEST(Cpp, RunsOnVectorsAndArrays) {
   const tsr::Model model = compile_small(2);
   ASSERT_EQ(model.inputs().size(), 1u);
