@@ -5,6 +5,7 @@
 #include <tuple>
 
 #include "tessera/learn/lm/generate.h"
+#include "tessera/scheduling/decide/recorded.h"
 #include "tessera/scheduling/decide/walk.h"
 #include "tessera/support/rng.h"
 
@@ -13,51 +14,21 @@ namespace {
 
 using Choice = std::vector<std::int32_t>;
 
-// A sketch of which only recorded choices exist.
-class RecordedSketch final : public space::Sketch {
+class RecordedSchedules final : public space::Sketch {
  public:
-  RecordedSketch(const space::Sketch& sketch, std::vector<Choice> recorded)
+  RecordedSchedules(const space::Sketch& sketch, std::vector<Choice> recorded)
       : sketch_(sketch), recorded_(std::move(recorded)) {
     name_ = sketch.name();
     points_ = sketch.points();
   }
-
-  void walk(decide::Asker& asker) const override {
-    Filter filter(recorded_, asker);
-    sketch_.walk(filter);
-  }
-
+  void walk(decide::Asker& asker) const override { recorded_.walk(sketch_, asker); }
   Result<schedule::Schedule> write(decide::Choice choice) const override {
     return sketch_.write(choice);
   }
 
  private:
-  // Values that some recorded choice has after what was decided before.
-  class Filter final : public decide::Asker {
-   public:
-    Filter(const std::vector<Choice>& recorded, decide::Asker& asker) : asker_(asker) {
-      for (const Choice& p : recorded) left_.push_back(&p);
-    }
-
-    std::int32_t ask(std::size_t decision, const decide::Refusal& refusal) override {
-      const auto refused = [&](std::int32_t value) -> const char* {
-        const bool known = std::any_of(left_.begin(), left_.end(),
-                                       [&](const Choice* p) { return (*p)[decision] == value; });
-        return known ? refusal(value) : "not recorded";
-      };
-      const std::int32_t taken = asker_.ask(decision, refused);
-      std::erase_if(left_, [&](const Choice* p) { return (*p)[decision] != taken; });
-      return taken;
-    }
-    bool stopped() const override { return asker_.stopped(); }
-
-   private:
-    decide::Asker& asker_;
-    std::vector<const Choice*> left_;
-  };
-
   const space::Sketch& sketch_;
-  std::vector<Choice> recorded_;
+  decide::RecordedChoices recorded_;
 };
 
 class WholeChances final : public lm::Reader {
@@ -204,7 +175,7 @@ RecordedTask::RecordedTask(std::unique_ptr<space::Space> whole, std::vector<Reco
       timed_ += measure::is_timed(trial.outcome) && trial.seconds > 0 ? 1 : 0;
       results_.emplace(trial.candidate, trial);
     }
-    sketches.push_back(std::make_unique<RecordedSketch>(
+    sketches.push_back(std::make_unique<RecordedSchedules>(
         whole_->sketch(static_cast<std::size_t>(sketch)), std::move(choices)));
   }
   recorded_ = std::make_unique<space::Space>(whole_->dag(), whole_->target(), std::move(sketches));

@@ -150,7 +150,7 @@ void add_eval(Flags& app, std::function<int()>* run) {
   sub->add_flag("--unseen", args->unseen,
                 "With --graphs: only configurations outside of the share used for training");
   sub->add_flag("--searches", args->searches,
-                "With --graphs: how many configurations random drawing, annealing and the order of "
+                "With --graphs: how many configurations policies random and local and the order of "
                 "the network measure until one is within 1 % of the fastest");
   sub->add_option("--scores", args->scores, "npz files of tessera train --scores")
       ->allow_extra_args(true);

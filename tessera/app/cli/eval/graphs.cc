@@ -5,18 +5,18 @@
 #include <optional>
 
 #include "tessera/app/cli/common/command.h"
+#include "tessera/app/study/search_replay.h"
 #include "tessera/learn/graphset/network_inputs.h"
 #include "tessera/learn/graphset/npz_file.h"
 #include "tessera/learn/graphset/ranking.h"
-#include "tessera/learn/graphset/search_replay.h"
 #include "tessera/learn/model/graph_scorer.h"
 #include "tessera/support/json.h"
 
 namespace tessera::cli {
 namespace {
 
+using app::SearchReplay;
 using graphset::Ranking;
-using graphset::SearchReplay;
 
 // Among weights: what files say themselves.
 constexpr const char* kEstimate = "estimate";
@@ -99,7 +99,7 @@ Result<Judged> judge_files(const EvalGraphsArgs& args) {
       model::add_standardized(scores, &sum);
     }
     if (args.searches) {
-      out.searches.push_back(graphset::replay_searches(graph, sum));
+      TESSERA_TRY(out.searches.emplace_back(), app::replay_searches(graph, sum));
     } else {
       out.rankings.push_back(graphset::rank(graph, sum));
     }
@@ -117,17 +117,17 @@ void print_row(const Ranking& r) {
 }
 
 void print_searches(const std::vector<SearchReplay>& searches) {
-  fmt::print("{:<40} {:>8} {:>9} {:>9} {:>9}\n", "measured by", "configs", "random", "annealing",
+  fmt::print("{:<40} {:>8} {:>9} {:>9} {:>9}\n", "measured by", "configs", "random", "local",
              "judged");
   std::vector<double> share;  // where the first configuration is not good enough already
   for (const SearchReplay& s : searches) {
-    fmt::print("{:<40} {:>8} {:>9.1f} {:>9.1f} {:>9.0f}\n", s.name, s.configs, s.random,
-               s.annealing, s.judged);
-    if (s.annealing > 1) share.push_back(s.judged / s.annealing);
+    fmt::print("{:<40} {:>8} {:>9.1f} {:>9.1f} {:>9.0f}\n", s.name, s.configs, s.random, s.local,
+               s.judged);
+    if (s.local > 1) share.push_back(s.judged / s.local);
   }
   if (share.empty()) return;
   std::sort(share.begin(), share.end());
-  fmt::print("judged / annealing: {:.2f} (median of {} where the first is not fast enough)\n",
+  fmt::print("judged / local: {:.2f} (median of {} where the first is not fast enough)\n",
              share[share.size() / 2], share.size());
 }
 
@@ -139,7 +139,13 @@ int eval_graphs(const EvalGraphsArgs& args) {
   if (args.json) {
     Json list = Json::array();
     for (const Ranking& r : judged->rankings) list.push_back(to_json(r));
-    for (const SearchReplay& s : judged->searches) list.push_back(to_json(s));
+    for (const SearchReplay& s : judged->searches) {
+      list.push_back({{"name", s.name},
+                      {"configs", s.configs},
+                      {"random", s.random},
+                      {"local", s.local},
+                      {"judged", s.judged}});
+    }
     print_json({{"graphs", list}});
     return kOk;
   }

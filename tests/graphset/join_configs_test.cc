@@ -1,5 +1,3 @@
-#include "tessera/learn/graphset/search_replay.h"
-
 #include <gtest/gtest.h>
 
 #include "tessera/learn/graphset/ranking.h"
@@ -7,38 +5,6 @@
 
 namespace tessera::graphset {
 namespace {
-
-std::vector<float> scores_of(const ConfigGraph& g, float sign) {
-  std::vector<float> out;
-  for (const std::int64_t t : g.runtime_ns) out.push_back(sign * static_cast<float>(t));
-  return out;
-}
-
-TEST(SearchReplay, JudgesFindWhatDrawingsSeek) {
-  const ConfigGraph g = testing::layout_graph(60, 200, 3);
-  const SearchReplay right = replay_searches(g, scores_of(g, -1), {.gap = 1e-6});
-  EXPECT_EQ(right.name, "chain");
-  EXPECT_EQ(right.configs, 200);
-  EXPECT_LE(right.judged, 2);
-  EXPECT_GT(right.random, 20);
-  EXPECT_GT(right.annealing, 2);
-  EXPECT_LT(right.annealing, right.random);  // near ones take similar times here
-  const SearchReplay wrong = replay_searches(g, scores_of(g, 1), {.gap = 1e-6});
-  EXPECT_GT(wrong.judged, 190);
-  EXPECT_EQ(wrong.annealing, right.annealing);
-}
-
-TEST(SearchReplay, ConfigurationsWithoutTimesDoNotCount) {
-  ConfigGraph g = testing::layout_graph(12, 5, 1);
-  const std::vector<float> scores = scores_of(g, -1);
-  g.runtime_ns = {0, 0, 7, 0, 0};
-  const SearchReplay one = replay_searches(g, scores);
-  EXPECT_EQ(one.configs, 1);
-  EXPECT_EQ(one.judged, 1);
-  EXPECT_NEAR(one.annealing, 1, 1e-9);
-  g.runtime_ns = {0, 0, 0, 0, 0};
-  EXPECT_EQ(replay_searches(g, scores).configs, 0);
-}
 
 TEST(JoinConfigs, MakesTimesComparable) {
   ConfigGraph a = take_configs(testing::layout_graph(60, 12, 1), {0, 1, 2, 3});
