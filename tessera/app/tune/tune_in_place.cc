@@ -45,7 +45,7 @@ Result<void> check_in_place(const TuneOptions& options) {
 Result<void> place_model(const TuneProblem& problem, TuneOptions* options) {
   TESSERA_TRY(const task::PlannedGraph planned,
               task::apply_plan(problem.imported[0], passes_for(problem.subjects[0].compile), {},
-                               plan::Decider(problem.subjects[0].given)));
+                               plan::Decider()));
   std::vector<std::string> keys;
   for (const TuneTask& t : problem.tasks) keys.push_back(t.task.key);
   TESSERA_TRY(std::shared_ptr<const measure::PlacedModel> placed,

@@ -26,6 +26,67 @@ bool has_choice(const te::OpSpec& op) {
   return op.words.contains("algo") && op.ints.contains("CI");
 }
 
+plan::Convolution described(const te::OpSpec& spec, const te::Dag& dag) {
+  const auto of = [&](const char* name) { return spec.ints.at(name); };
+  const auto pad = [&](const char* name) { return spec.ints.count(name) ? of(name) : of("P"); };
+  plan::Convolution c;
+  c.in = dag.inputs[0].buffer->shape;
+  c.out = dag.outputs[0]->shape;
+  c.window = {of("KH"), of("KW")};
+  c.strides = {of("S"), of("S")};
+  c.dilations = {1, 1};
+  c.before = {pad("PT"), pad("PL")};
+  c.after = {pad("PB"), pad("PR")};
+  c.transposed = spec.op == "conv_transpose2d";
+  c.channels_last = c.transformable = true;
+  return c;
+}
+
+std::string preferred_algorithm(const te::OpSpec& spec, const std::map<std::string, te::Dag>& legal,
+                                const plan::Rules& rules) {
+  const std::string own = spec.words.at("algo");
+  const std::string columns = te::kColumnsAlgorithm;
+  if (spec.dtype == DType::kF16 || spec.dtype == DType::kBF16) {
+    const auto of = [&](const char* name) { return spec.ints.at(name); };
+    const bool better =
+        plan::prefers_columns(of("CI"), of("CO"), of("CI") * of("KH") * of("KW"), rules);
+    return better && legal.contains(columns) ? columns : own;
+  }
+  // Other windows, strides, groups or layouts: there is no choice.
+  const auto transformed = legal.find(plan::convolution_algorithms()[1]);
+  if (spec.dtype != DType::kF32 || transformed == legal.end()) return own;
+  const plan::Convolution conv = described(spec, transformed->second);
+  if (const auto point = plan::transposed_columns_point(conv, rules))
+    return point->label(point->preferred) == plan::kProduct ? columns : plan::kDirect;
+  return plan::preferred_algorithm(conv, rules);
+}
+
+// The algorithm of an operation, named by its key: those that it has, and what a model takes
+// without tuning by the rules; only its own where the user named it.
+decide::Point op_point(const te::OpSpec& spec, const plan::Rules& rules, bool fixed) {
+  decide::Point point{.name = op_key(spec), .kind = decide::PointKind::kAlgorithm};
+  if (!has_choice(spec)) return point;
+  const std::string& own = spec.words.at("algo");
+  std::vector<std::string> names = plan::convolution_algorithms();
+  names.emplace_back(te::kColumnsAlgorithm);
+  std::map<std::string, te::Dag> legal;
+  for (const std::string& name : names) {
+    if (fixed && name != own) continue;
+    te::OpSpec variant = spec;
+    variant.words["algo"] = name;
+    Result<te::Dag> dag = te::make_dag(variant);
+    if (!dag) continue;
+    legal.emplace(name, std::move(*dag));
+    point.values.push_back({std::ssize(point.labels)});
+    point.labels.push_back(name);
+  }
+  const std::string wanted = fixed ? own : preferred_algorithm(spec, legal, rules);
+  const auto it = std::find(point.labels.begin(), point.labels.end(), wanted);
+  if (it != point.labels.end())
+    point.preferred = static_cast<std::int32_t>(it - point.labels.begin());
+  return point;
+}
+
 // Uses of one graph, apart by the convolution that has a choice; the empty key: the rest.
 using UsesByKey = std::map<std::string, std::vector<TaskUse>>;
 
@@ -143,10 +204,9 @@ class ProblemBuilder {
     if (it != p.labels.end()) p.preferred = static_cast<std::int32_t>(it - p.labels.begin());
   }
 
-  // The model with the rules' decisions but for those given, here or with the subject.
+  // The model with the rules' decisions but for those given.
   Result<task::PlannedGraph> planned(plan::Decisions given) const {
     const TuneSubject& subject = problem_.subjects[subject_];
-    given.insert(subject.given.begin(), subject.given.end());
     graph::PassOptions passes = passes_for(subject.compile);
     passes.shapes_only = true;
     return task::apply_plan(problem_.imported[subject_], passes, partition_,
@@ -262,36 +322,23 @@ class ProblemBuilder {
 
   Result<void> add_op() {
     const bool fixed = names_algorithm(problem_.subjects.back().name);
-    TESSERA_TRY(const te::OpSpec spec,
-                parse_op(problem_.subjects.back().name,
-                         plan::rules_for(problem_.subjects.back().compile.target)));
+    const plan::Rules rules = plan::rules_for(problem_.subjects.back().compile.target);
+    TESSERA_TRY(const te::OpSpec spec, parse_op(problem_.subjects.back().name, rules));
     problem_.subjects.back().name = te::to_text(spec);
-    if (!has_choice(spec)) {
+    const decide::Point point = op_point(spec, rules, fixed);
+    // With one algorithm there is nothing to choose; one that the user chose is in the plan.
+    if (point.labels.size() < (fixed ? 1 : 2)) {
       TESSERA_TRY(const std::size_t task, op_task(spec, ""));
       problem_.base.push_back({task, subject_, 1});
       return {};
     }
-    const std::string preferred = spec.words.at("algo");
-    std::vector<std::string> names = plan::convolution_algorithms();
-    names.emplace_back(te::kColumnsAlgorithm);
-    for (const std::string& name : names) {
-      if (fixed && name != preferred) continue;
+    for (const std::string& name : point.labels) {
       te::OpSpec variant = spec;
       variant.words["algo"] = name;
-      const Result<std::size_t> task = op_task(variant, name);
-      if (task) {
-        add_value(plan::PointKind::kAlgorithm, op_key(spec), name, {{*task, subject_, 1}});
-      } else if (preferred == name) {
-        return task.error();
-      }
+      TESSERA_TRY(const std::size_t task, op_task(variant, name));
+      add_value(point.kind, point.name, name, {{task, subject_, 1}});
     }
-    prefer(op_key(spec), preferred);
-    // With one algorithm there is nothing to choose; one that the user chose is in the plan.
-    if (!fixed && problem_.points.back().values() == 1) {
-      for (const TaskUse& use : problem_.points.back().of(0)) problem_.base.push_back(use);
-      point_of_.erase(problem_.points.back().point.name);
-      problem_.points.pop_back();
-    }
+    prefer(point.name, point.label(point.preferred));
     return {};
   }
 
@@ -314,46 +361,13 @@ class ProblemBuilder {
   std::map<std::string, std::size_t> by_key_, point_of_;  // tasks, points
 };
 
-plan::Convolution described(const te::OpSpec& spec, const te::Dag& dag) {
-  const auto of = [&](const char* name) { return spec.ints.at(name); };
-  const auto pad = [&](const char* name) { return spec.ints.count(name) ? of(name) : of("P"); };
-  plan::Convolution c;
-  c.in = dag.inputs[0].buffer->shape;
-  c.out = dag.outputs[0]->shape;
-  c.window = {of("KH"), of("KW")};
-  c.strides = {of("S"), of("S")};
-  c.dilations = {1, 1};
-  c.before = {pad("PT"), pad("PL")};
-  c.after = {pad("PB"), pad("PR")};
-  c.transposed = spec.op == "conv_transpose2d";
-  c.channels_last = c.transformable = true;
-  return c;
-}
-
 }  // namespace
 
 Result<te::OpSpec> parse_op(const std::string& text, const plan::Rules& rules) {
   TESSERA_TRY(te::OpSpec spec, te::parse_op_spec(text));
   if (!has_choice(spec) || names_algorithm(text)) return spec;
-  if (spec.dtype == DType::kF16 || spec.dtype == DType::kBF16) {
-    const auto of = [&](const char* name) { return spec.ints.at(name); };
-    te::OpSpec gathered = spec;
-    gathered.words["algo"] = te::kColumnsAlgorithm;
-    const bool better =
-        plan::prefers_columns(of("CI"), of("CO"), of("CI") * of("KH") * of("KW"), rules);
-    return better && te::make_dag(gathered) ? gathered : spec;
-  }
-  if (spec.dtype != DType::kF32) return spec;
-  te::OpSpec transformed = spec;
-  transformed.words["algo"] = plan::convolution_algorithms()[1];
-  const Result<te::Dag> dag = te::make_dag(transformed);
-  if (!dag) return spec;  // other windows, strides, groups or layouts: there is no choice
-  const plan::Convolution conv = described(spec, *dag);
-  const auto columns = plan::transposed_columns_point(conv, rules);
-  spec.words["algo"] = columns ? columns->label(columns->preferred) == plan::kProduct
-                                     ? te::kColumnsAlgorithm
-                                     : plan::kDirect
-                               : plan::preferred_algorithm(conv, rules);
+  const decide::Point point = op_point(spec, rules, false);
+  if (!point.labels.empty()) spec.words["algo"] = point.label(point.preferred);
   return spec;
 }
 

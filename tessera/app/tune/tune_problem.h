@@ -21,7 +21,6 @@ struct TuneSubject {
   std::string name;  // path, zoo:NAME or the canonical spec
   bool is_op = false;
   CompileOptions compile;  // of a model; of an operation the target alone
-  plan::Decisions given;   // of a model: what is settled about it; the rest is left to rules
 };
 
 struct TuneTask {

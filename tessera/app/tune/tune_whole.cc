@@ -60,13 +60,9 @@ WholeModels::WholeModels(const TuneOptions& options, TuneSession& session,
 }
 
 Selection WholeModels::fastest() const {
-  Selection s = {cheapest_values(session_.problem(), seconds_),
-                 std::vector<std::size_t>(seconds_.size(), 0),
-                 {}};
-  for (const TuneSubject& subject : session_.problem().subjects) {
-    s.given.insert(subject.given.begin(), subject.given.end());
-  }
-  return s;
+  return {cheapest_values(session_.problem(), seconds_),
+          std::vector<std::size_t>(seconds_.size(), 0),
+          {}};
 }
 
 Selection WholeModels::with_untuned_algorithms(Selection s) const {
@@ -293,7 +289,6 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
     // Faster kernels one by one, no faster together: nothing was gained, so nothing is changed.
     if (last.gain.gain > kLeastGain) unproved_ = *selection;
     *selection = with_untuned_algorithms(fastest());
-    selection->given.clear();
     for (std::size_t t = 0; t < finalists_.size(); ++t) {
       selection->picks[t] = kDefaultPick;
       for (std::size_t f = 0; f < finalists_[t].size(); ++f) {
