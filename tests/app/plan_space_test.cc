@@ -36,6 +36,37 @@ TEST(PlanSpace, HasEveryPointOfTheModel) {
   }
 }
 
+// What was decided outside of plans before: what quantized products multiply, and how the kernels
+// of a device follow each other.
+TEST(PlanSpace, QuantizedProductsAndLaunchesAreDecided) {
+  CompileOptions options;
+  options.integer_products = 4;
+  graph::PassOptions passes = passes_for(options);
+  passes.rules.records_launches = true;
+  const graph::Graph mlp = import_undecided("zoo:mlp@quant=qdq", options).value();
+  const task::PlanSpace space = task::PlanSpace::make(mlp, passes, {}).value();
+  EXPECT_EQ(space.rules().at("integer /fc1/Gemm"), plan::kBytes);
+  EXPECT_EQ(space.rules().at("launches"), plan::kTimed);
+  const plan::Decisions otherwise = {{"integer /fc1/Gemm", plan::kFloats},
+                                     {"launches", plan::kFetching}};
+  const decide::Candidate candidate = space.candidate(otherwise);
+  EXPECT_EQ(space.decisions(candidate), otherwise);
+  const auto multiplies = [&](const plan::Decisions& decisions, DType type) {
+    const auto planned = space.apply(decisions);
+    int count = 0;
+    for (const graph::Node& n : planned->graph.nodes) {
+      const bool product = n.op->is(graph::fact::kContracts);
+      count += product && planned->graph.type(n.outputs[0]).dtype == type ? 1 : 0;
+    }
+    return count;
+  };
+  EXPECT_EQ(multiplies({}, DType::kI32), 3);
+  EXPECT_EQ(multiplies(otherwise, DType::kI32), 2);
+  EXPECT_EQ(multiplies(otherwise, DType::kF32), 1);
+  EXPECT_EQ(space.apply({})->tasks.launches, plan::kTimed);
+  EXPECT_EQ(space.apply(otherwise)->tasks.launches, plan::kFetching);
+}
+
 TEST(PlanSpace, KindsAreLeftToTheRules) {
   const auto space =
       task::PlanSpace::make(imported(), passes_for({}), {}, {decide::PointKind::kFusion}).value();

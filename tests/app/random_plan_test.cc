@@ -20,7 +20,7 @@ class RandomPlan : public ::testing::TestWithParam<const char*> {
 
 TEST_P(RandomPlan, ComputesWhatTheInterpreterDoes) {
   CompileOptions load;
-  const auto imported = import_graph(std::string("zoo:") + GetParam(), load);
+  const auto imported = import_undecided(std::string("zoo:") + GetParam(), load);
   ASSERT_TRUE(imported.ok()) << imported.error().message;
   std::vector<std::string> names;
   std::vector<graph::TensorType> types;
@@ -91,7 +91,7 @@ TEST(ChainedPlan, ComputesWhatTheInterpreterDoes) {
 INSTANTIATE_TEST_SUITE_P(
     Networks, RandomPlan,
     ::testing::Values("bert_mini@layers=1,vocab=64,seq=9,hidden=48,heads=4,ffn=80", "lenet",
-                      "dcgan@size=16", "googlenet@size=32,classes=10",
+                      "dcgan@size=16", "googlenet@size=32,classes=10", "mlp@quant=qdq",
                       "mobilenet_v3_small@size=40,classes=10", "resnet18@size=32,classes=10",
                       "shufflenet@size=40,classes=10", "squeezenet1_1@size=40,classes=10"),
     [](const auto& test) {

@@ -97,6 +97,17 @@ TEST(ModelRunner, StepsRunSideBySideWhereThatIsFaster) {
   EXPECT_EQ(replayed_after(0, model), After{});  // or can
 }
 
+// What a plan decided is not timed again; what a model does not have leaves its steps in order.
+TEST(ModelRunner, StepsRunAsThePlanSays) {
+  CompiledModel model = forked(false);
+  model.launches = plan::kBranching;
+  EXPECT_EQ(replayed_after(1.1, model), (After{{}, {}, {0, 1}}));
+  model.launches = plan::kInOrder;
+  EXPECT_EQ(replayed_after(0.9, model), After{});
+  model.launches = plan::kFetching;  // there is nothing to fetch
+  EXPECT_EQ(replayed_after(0.9, model), After{});
+}
+
 TEST(ModelRunner, StepsThatShareMemoryKeepTheirOrder) {
   CompiledModel model = forked(false);
   model.steps[1].params[1] = arena(32);  // beside what the first one wrote

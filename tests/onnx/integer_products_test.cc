@@ -5,9 +5,21 @@
 #include <gtest/gtest.h>
 
 #include "node_model.h"
+#include "tessera/frontend/graph/passes/passes.h"
 
 namespace tessera::onnx::testing {
 namespace {
+
+// Whether the only product is offered of bytes, and whether those are preferred.
+enum class Offer : std::uint8_t { kNone, kFloatsFirst, kBytesFirst };
+Offer offer(const Model& m) {
+  for (const Node& n : m.graph.nodes) {
+    if (n.op_type != "Either") continue;
+    return std::get<std::int64_t>(n.find("bytes_first")->value) != 0 ? Offer::kBytesFirst
+                                                                     : Offer::kFloatsFirst;
+  }
+  return Offer::kNone;
+}
 
 int count(const Model& m, const std::string& op) {
   return static_cast<int>(std::count_if(m.graph.nodes.begin(), m.graph.nodes.end(),
@@ -109,8 +121,9 @@ TEST(IntegerProducts, OfConvolutionsAndMatricesGiveTheSame) {
   for (const Case& c : cases) {
     SCOPED_TRACE(c.op);
     const Model given = qdq(c);
-    const Model made = with_integer_products(given);
-    EXPECT_EQ(count(made, c.op), 0);
+    const Model made = *with_integer_products(given);
+    EXPECT_EQ(offer(made), Offer::kBytesFirst);
+    EXPECT_EQ(count(made, c.op), 1);
     EXPECT_EQ(count(made, c.op == "Conv" ? "ConvInteger" : "MatMulInteger"), 1);
     EXPECT_EQ(count(made, "Add"), c.bias.empty() ? 0 : 1);
     const HostTensor want = evaluate(given, c.x), got = evaluate(made, c.x);
@@ -125,7 +138,7 @@ TEST(IntegerProducts, SeeThroughWhatOnlyMoves) {
   Model given = qdq({.op = "MatMul", .x = {2, 4, 2}, .w = {8, 5}, .x_zero = 3});
   given.graph.nodes[1].outputs = {"whole"};
   given.graph.nodes.insert(given.graph.nodes.begin() + 2, make_node("Flatten", {"whole"}, {"xd"}));
-  const Model made = with_integer_products(given);
+  const Model made = *with_integer_products(given);
   EXPECT_EQ(count(made, "MatMulInteger"), 1);
   const HostTensor want = evaluate(given, {2, 4, 2}), got = evaluate(made, {2, 4, 2});
   ASSERT_EQ(got.shape(), want.shape());
@@ -135,15 +148,15 @@ TEST(IntegerProducts, SeeThroughWhatOnlyMoves) {
 
 TEST(IntegerProducts, WhatIsNotOfTheFormStays) {
   const Case along{.op = "MatMul", .x = {3, 8}, .w = {8, 5}, .w_scale = {8}, .axis = 0};
-  EXPECT_EQ(count(with_integer_products(qdq(along)), "MatMul"), 1);
+  EXPECT_EQ(offer(*with_integer_products(qdq(along))), Offer::kNone);
   const Case scaled{.op = "Gemm", .x = {3, 8}, .w = {8, 5}, .attributes = {{"alpha", 0.5F, ""}}};
-  EXPECT_EQ(count(with_integer_products(qdq(scaled)), "Gemm"), 1);
+  EXPECT_EQ(offer(*with_integer_products(qdq(scaled))), Offer::kNone);
   const Case wide{.op = "MatMul", .x = {3, 8}, .w = {8, 5}, .x_type = DType::kI16};
-  EXPECT_EQ(count(with_integer_products(qdq(wide)), "MatMul"), 1);
+  EXPECT_EQ(offer(*with_integer_products(qdq(wide))), Offer::kNone);
   // The weights are an input whose value the file merely suggests.
   Model open = qdq({.op = "MatMul", .x = {3, 8}, .w = {8, 5}});
   open.graph.inputs.push_back(value_info("w", DType::kI8, {8, 5}));
-  EXPECT_EQ(count(with_integer_products(open), "MatMul"), 1);
+  EXPECT_EQ(offer(*with_integer_products(open)), Offer::kNone);
 }
 
 // A processor that adds products by fours gains nothing where there are no fours.
@@ -159,14 +172,79 @@ TEST(IntegerProducts, OfWholeGroupsOnly) {
   const Case odd{.op = "Gemm", .x = {3, 6}, .w = {6, 8}};
   const Case product{.op = "MatMul", .x = {3, 8}, .w = {8, 5}};
   const Case odd_product{.op = "MatMul", .x = {3, 5}, .w = {5, 8}};
-  const auto stays = [](const Case& c) { return count(with_integer_products(qdq(c), 4), c.op); };
-  EXPECT_EQ(stays(three), 1);
-  EXPECT_EQ(stays(four), 0);
-  EXPECT_EQ(stays(apart), 1);
-  EXPECT_EQ(stays(turned), 0);
-  EXPECT_EQ(stays(odd), 1);
-  EXPECT_EQ(stays(product), 0);
-  EXPECT_EQ(stays(odd_product), 1);
+  const auto pays = [](const Case& c) {
+    return offer(*with_integer_products(qdq(c), {.depth = 4})) == Offer::kBytesFirst;
+  };
+  EXPECT_FALSE(pays(three));
+  EXPECT_TRUE(pays(four));
+  EXPECT_FALSE(pays(apart));
+  EXPECT_TRUE(pays(turned));
+  EXPECT_FALSE(pays(odd));
+  EXPECT_TRUE(pays(product));
+  EXPECT_FALSE(pays(odd_product));
+  // It may be measured all the same.
+  EXPECT_EQ(offer(*with_integer_products(qdq(odd), {.depth = 4})), Offer::kFloatsFirst);
+}
+
+// The plan decides, node by node; without one it is as the offer prefers.
+TEST(IntegerProducts, ArePointsOfThePlan) {
+  Model model = *with_integer_products(qdq({.op = "MatMul", .x = {3, 8}, .w = {8, 5}}));
+  const auto imported = import_model(model, {});
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  const auto sums_integers = [&](plan::Decisions decisions) {
+    graph::Graph graph = *imported;
+    graph::PassOptions options;
+    options.decider = std::make_shared<plan::Decider>(std::move(decisions));
+    EXPECT_TRUE(graph::optimize(graph, options).ok());
+    EXPECT_EQ(options.decider->decided().at(0).point.name, "integer y");
+    return std::any_of(graph.nodes.begin(), graph.nodes.end(), [&](const graph::Node& n) {
+      return std::string_view(n.op->name) == "contract" &&
+             graph.type(n.outputs[0]).dtype == DType::kI32;
+    });
+  };
+  EXPECT_TRUE(sums_integers({}));
+  EXPECT_TRUE(sums_integers({{"integers", "bytes"}}));
+  EXPECT_FALSE(sums_integers({{"integers", "floats"}}));
+  EXPECT_FALSE(sums_integers({{"integer y", "floats"}}));
+}
+
+// Who searches no plans does not pay for both; the plan is asked once more, and cannot differ.
+TEST(IntegerProducts, AreImportedAsWasDecided) {
+  for (const bool bytes : {false, true}) {
+    std::string asked;
+    IntegerProducts how;
+    how.decide = [&](const std::string& key, bool preferred) -> Result<bool> {
+      EXPECT_TRUE(preferred);
+      asked = key;
+      return bytes;
+    };
+    const Model made = *with_integer_products(qdq({.op = "MatMul", .x = {3, 8}, .w = {8, 5}}), how);
+    EXPECT_EQ(asked, "integer y");
+    EXPECT_EQ(count(made, "MatMul"), bytes ? 0 : 1);
+    EXPECT_EQ(count(made, "MatMulInteger"), bytes ? 1 : 0);
+    graph::Graph graph = import_model(made, {}).value();
+    graph::PassOptions options;
+    options.decider =
+        std::make_shared<plan::Decider>(plan::Decisions{{"integer y", bytes ? "floats" : "bytes"}});
+    const auto other = graph::optimize(graph, options);
+    ASSERT_FALSE(other.ok());
+    EXPECT_NE(other.error().message.find("was imported otherwise"), std::string::npos);
+  }
+  IntegerProducts refusing;
+  refusing.decide = [](const std::string&, bool) -> Result<bool> {
+    return make_error(ErrorCode::kInvalidArgument, "no such value");
+  };
+  EXPECT_FALSE(
+      with_integer_products(qdq({.op = "MatMul", .x = {3, 8}, .w = {8, 5}}), refusing).ok());
+}
+
+// No file has it, but one may claim to.
+TEST(IntegerProducts, AFileThatOffersIsChecked) {
+  Model model = *with_integer_products(qdq({.op = "MatMul", .x = {3, 8}, .w = {8, 5}}));
+  model.graph.nodes.back().attributes.pop_back();
+  const auto imported = import_model(model, {});
+  ASSERT_FALSE(imported.ok());
+  EXPECT_NE(imported.error().message.find("attribute 'only' is missing"), std::string::npos);
 }
 
 }  // namespace

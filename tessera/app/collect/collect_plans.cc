@@ -118,7 +118,7 @@ class ModelPlans {
         base_((fs::path(options.folder) / file_name(model)).string()) {}
 
   Result<void> open() {
-    TESSERA_TRY(undecided_, import_graph(model_, options_.compile));
+    TESSERA_TRY(undecided_, import_undecided(model_, options_.compile));
     TESSERA_TRY(PlanGraph graph,
                 PlanGraph::make(undecided_, passes_for(options_.compile), file_name(model_)));
     graph_.emplace(std::move(graph));
@@ -126,9 +126,7 @@ class ModelPlans {
                 task::PlanSpace::make(undecided_, passes_for(options_.compile), {}));
     space_.emplace(std::move(space));
     // What comes before the first decision is the same for all plans.
-    graph::PassOptions first = passes_for(options_.compile);
-    first.stop_after = graph::kLastUndecided;
-    TESSERA_DO(graph::optimize(undecided_, first));
+    TESSERA_DO(graph::optimize_undecided(undecided_, passes_for(options_.compile)));
     TESSERA_TRY(lines_, read_lines(lines_path()));
     for (const Line& l : lines_) known_.insert(l.decisions);
     earlier_ = std::ssize(lines_);

@@ -95,10 +95,11 @@ class Digest {
   void add(const plan::Rules& rules) {
     const auto& [winograd, min_channels, min_size, depth, windows, transposed, flops_per_byte,
                  pointwise_as_product, merge_contractions, slices_in_place, moves_inside,
-                 attention_keys, split_products, split_rows, split_columns] = rules;
+                 attention_keys, split_products, split_rows, split_columns, records_launches] =
+        rules;
     (*this)(winograd, min_channels, min_size, depth, windows, transposed, flops_per_byte,
             pointwise_as_product, merge_contractions, slices_in_place, moves_inside, attention_keys,
-            split_products, split_rows, split_columns);
+            split_products, split_rows, split_columns, records_launches);
   }
   void add(const PlanSchedules& plan) { (*this)(plan.strict(), plan::to_json(plan.plan())); }
   void add(const CompileOptions& options) {

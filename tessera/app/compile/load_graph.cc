@@ -60,19 +60,45 @@ Result<onnx::CheckReport> check_model(const std::string& spec, const CompileOpti
   return report;
 }
 
-Result<graph::Graph> import_graph(const onnx::Model& model, const CompileOptions& options) {
+namespace {
+
+// `how` decides which products multiply bytes, where the options leave that open.
+Result<graph::Graph> import_with(const onnx::Model& model, const CompileOptions& options,
+                                 onnx::IntegerProducts how) {
   Folding folding(options);
   // Sums of bytes exceed what f16 holds.
-  const std::int64_t products = options.floats == DType::kF32 ? integer_products_for(options) : 0;
-  return onnx::import_model(products > 0 ? onnx::with_integer_products(model, products) : model,
-                            folding.import());
+  how.depth = options.floats == DType::kF32 ? integer_products_for(options) : 0;
+  if (how.depth == 0) return onnx::import_model(model, folding.import());
+  TESSERA_TRY(const onnx::Model offered, onnx::with_integer_products(model, how));
+  return onnx::import_model(offered, folding.import());
+}
+
+Result<graph::Graph> about(Result<graph::Graph> graph, const std::string& spec) {
+  if (!graph) return about_model(graph.error(), spec);
+  return graph;
+}
+
+}  // namespace
+
+Result<graph::Graph> import_graph(const onnx::Model& model, const CompileOptions& options) {
+  plan::Decider decider(options.plan ? options.plan->plan().decisions : plan::Decisions());
+  const auto decide = [&](const std::string& key, bool bytes) -> Result<bool> {
+    const plan::Point point =
+        plan::make_point(plan::PointKind::kInteger, key, bytes ? plan::kBytes : plan::kFloats);
+    TESSERA_TRY(const std::int32_t value, decider.decide(point));
+    return point.label(value) == plan::kBytes;
+  };
+  return import_with(model, options, {.decide = decide});
 }
 
 Result<graph::Graph> import_graph(const std::string& spec, const CompileOptions& options) {
   TESSERA_TRY(const onnx::Model model, load_onnx(spec));
-  auto graph = import_graph(model, options);
-  if (!graph) return about_model(graph.error(), spec);
-  return graph;
+  return about(import_graph(model, options), spec);
+}
+
+Result<graph::Graph> import_undecided(const std::string& spec, const CompileOptions& options) {
+  TESSERA_TRY(const onnx::Model model, load_onnx(spec));
+  return about(import_with(model, options, {}), spec);
 }
 
 Result<task::PlannedGraph> plan_graph(graph::Graph imported, const CompileOptions& options) {
@@ -91,9 +117,7 @@ Result<graph::Graph> load_graph(const onnx::Model& model, const CompileOptions& 
 
 Result<graph::Graph> load_graph(const std::string& spec, const CompileOptions& options) {
   TESSERA_TRY(const onnx::Model model, load_onnx(spec));
-  auto graph = load_graph(model, options);
-  if (!graph) return about_model(graph.error(), spec);
-  return graph;
+  return about(load_graph(model, options), spec);
 }
 
 }  // namespace tessera::app

@@ -21,6 +21,8 @@ Result<onnx::CheckReport> check_model(const std::string& spec, const CompileOpti
 // Before any pass. kDataDependent: run_split can run it.
 Result<graph::Graph> import_graph(const onnx::Model& model, const CompileOptions& options);
 Result<graph::Graph> import_graph(const std::string& spec, const CompileOptions& options);
+// The same with every decision left open, for who searches plans; takes longer.
+Result<graph::Graph> import_undecided(const std::string& spec, const CompileOptions& options);
 // The imported graph with its tasks, as the options decide about it.
 Result<task::PlannedGraph> plan_graph(graph::Graph imported, const CompileOptions& options);
 // Import and passes.

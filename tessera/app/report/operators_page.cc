@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/frontend/onnx/integer_products.h"
 #include "tessera/frontend/onnx/narrow_types.h"
 #include "tessera/frontend/onnx/ops/op.h"
 #include "tessera/support/counted.h"
@@ -49,6 +50,7 @@ std::string types_text() {
 std::string operators_page() {
   std::map<std::string, std::map<std::string, Operator>> domains;
   for (const onnx::OnnxOp& row : onnx::onnx_op_table()) {
+    if (std::string_view(row.domain) == onnx::kOwnDomain) continue;
     Operator& op = domains[row.domain][row.name];
     op.since.push_back(row.since);
     op.sequences = op.sequences || row.takes_sequences;

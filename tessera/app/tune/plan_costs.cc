@@ -19,7 +19,7 @@ constexpr std::size_t kNear = 3;
 // What gains most often first; to store between the parts of a kernel gained nothing alone.
 constexpr std::array kOrder = {PointKind::kFront,     PointKind::kSplit, PointKind::kAlgorithm,
                                PointKind::kPointwise, PointKind::kMerge, PointKind::kPrecision,
-                               PointKind::kLayout};
+                               PointKind::kInteger,   PointKind::kLayout};
 
 // The other value of a point of two.
 std::pair<const std::string, std::string> flipped(const Point& p) {

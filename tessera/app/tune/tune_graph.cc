@@ -86,7 +86,7 @@ class GraphTuning {
 
   Result<TuneResult> run(const target::Target& machine) {
     const TuneSubject& subject = options_.subjects[0];
-    TESSERA_TRY(imported_, import_graph(subject.name, subject.compile));
+    TESSERA_TRY(imported_, import_undecided(subject.name, subject.compile));
     // To store between the parts of a kernel gained nothing alone in any search so far.
     TESSERA_TRY(task::PlanSpace space, task::PlanSpace::make(imported_, passes_for(subject.compile),
                                                              {}, {decide::PointKind::kFusion}));
@@ -318,7 +318,7 @@ class GraphTuning {
     TESSERA_TRY(auto before, whole.selected(0, rules));
     if (both_) TESSERA_DO(check_schedules(whole, &rules, &before));
     rules_selection_ = best_selection_ = rules;
-    shares_by_kernels_ = {{*rules_, 1.0}};
+    shares_by_kernels_ = {{runs_of(*rules_, {}), 1.0}};
     best_ = before_ = before;
     if (costs_->side_by_side()) {
       TESSERA_TRY(const std::vector<runtime::Samples> once,
@@ -436,7 +436,7 @@ class GraphTuning {
     const Result<const PlanTasks*> kernels = costs_->tasks_of(decisions);
     if (!kernels) return kNone;
     // Decisions that lead to the same kernels take the same time.
-    const auto [same, fresh] = shares_by_kernels_.try_emplace(**kernels, kNone);
+    const auto [same, fresh] = shares_by_kernels_.try_emplace(runs_of(**kernels, decisions), kNone);
     if (!fresh) return same->second;
     Selection selection = rules_selection_;
     selection.given = decisions;
@@ -486,6 +486,13 @@ class GraphTuning {
     return share;
   }
 
+  // Kernels, and how they follow each other.
+  using Runs = std::pair<PlanTasks, std::string>;
+  static Runs runs_of(const PlanTasks& kernels, const Decisions& decisions) {
+    const auto launches = decisions.find(plan::info(decide::PointKind::kLaunch).family);
+    return {kernels, launches == decisions.end() ? "" : launches->second};
+  }
+
   void keep_plan(const PlanTrial& trial) {
     if (!session_->records().add_plan(imported_, trial))
       session_->note("the plan is not kept: " + session_->records().error());
@@ -505,7 +512,8 @@ class GraphTuning {
       if (timed.size() < kMeasuredAgain && trial.share() < 1 && !interrupted()) {
         timed.insert(**kernels);
         TESSERA_DO(again(plan));
-      } else if (shares_by_kernels_.try_emplace(**kernels, trial.share()).second) {
+      } else if (shares_by_kernels_.try_emplace(runs_of(**kernels, trial.decisions), trial.share())
+                     .second) {
         const bool built = std::isfinite(trial.share());
         const search::Observation seen{plan, built ? trial.share() : 0, false};
         policy.observe({&seen, 1});
@@ -650,7 +658,7 @@ class GraphTuning {
   std::shared_ptr<const WholeModels::Built> before_, best_;
   std::vector<Fast> fast_;  // of the plans that were measured, fastest first
   double best_share_ = 1;
-  std::map<PlanTasks, double> shares_by_kernels_;  // of the plans that were measured
+  std::map<Runs, double> shares_by_kernels_;  // of the plans that were measured
   TuneResult result_;
 };
 

@@ -9,8 +9,8 @@
 
 namespace tessera::exec {
 
-// Nothing can be timed: steps for CUDA may run side by side if so many branches end in one of them.
-// Fewer may lose on an H200 (ShuffleNet-V2, ResNet-50 in f32).
+// Nothing can be timed: unless a plan says otherwise, steps for CUDA may run side by side if so
+// many branches end in one of them. Fewer may lose on an H200 (ShuffleNet-V2, ResNet-50 in f32).
 inline constexpr std::size_t kManyBranches = 3;
 
 bool has_branches(const graph::Graph& graph, const task::TaskGraph& tasks,

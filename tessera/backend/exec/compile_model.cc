@@ -392,6 +392,7 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
   TESSERA_DO(check_memory(graph));
   CompiledModel model;
   model.target = target;
+  model.launches = tasks.launches;
   const auto start = Clock::now();
   Needs needs(tasks.tasks.size());
   model.kernels.resize(tasks.tasks.size());
@@ -423,8 +424,10 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
 
 bool has_branches(const graph::Graph& graph, const task::TaskGraph& tasks,
                   const target::Target& target) {
-  return target.kind == target::Kind::kCuda &&
-         widest_join(order_of(graph, tasks.groups)) >= kManyBranches;
+  if (target.kind != target::Kind::kCuda) return false;
+  if (tasks.launches == plan::kInOrder || tasks.launches == plan::kFetching) return false;
+  const bool decided = tasks.launches != plan::kTimed;
+  return widest_join(order_of(graph, tasks.groups)) >= (decided ? 2 : kManyBranches);
 }
 
 Result<CompiledModel> build_model(graph::Graph graph, const task::TaskGraph& tasks,

@@ -64,6 +64,7 @@ struct CompiledModel {
   };
   std::vector<ConstantName> constant_names;
   std::vector<Step> steps;
+  std::string launches = plan::kTimed;  // as task::TaskGraph has it
   struct Copy {
     Storage from;
     std::size_t output;

@@ -136,11 +136,16 @@ Result<void> ModelRunner::record_parts(Bound* bound) {
 
 // A whole model may be faster when steps that need not wait for each other run side by side, and
 // one whose weights do not stay in the cache of its device when kernels fetch what others will
-// read; or slower, where that is in the way. All ways are tried.
+// read; or slower, where that is in the way. Its plan says which, or all ways are tried.
 Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runtime::Call> calls) {
   std::vector<std::unique_ptr<runtime::Recording>> ways(1);
   TESSERA_TRY(ways[0], device_.record(calls));
-  if (!device_.features().plans || calls.size() != model_.steps.size()) return std::move(ways[0]);
+  const std::string& decided = model_.launches;
+  const bool timed = decided == plan::kTimed;
+  if (!device_.features().plans || calls.size() != model_.steps.size() ||
+      decided == plan::kInOrder) {
+    return std::move(ways[0]);
+  }
   std::vector<std::vector<runtime::Piece>> read;
   for (std::size_t i = 0; i < calls.size(); ++i) read.push_back(weights_of(calls[i], i));
   const auto plan = runtime::plan_fetches(read, device_.target().l2_bytes);
@@ -148,15 +153,18 @@ Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runt
       std::any_of(plan.begin(), plan.end(), [](const auto& piece) { return piece.bytes > 0; });
   const RunningOrder order = order_of(model_.steps);
   // One that cannot be made would have been faster; that is all.
-  const auto add = [&](const runtime::RecordingPlan& way) {
+  const auto add = [&](const char* name, bool fetched, bool branching) {
+    if (!timed && decided != name) return;
+    if ((fetched && !fetches) || (branching && !has_branches(order))) return;
+    runtime::RecordingPlan way;
+    if (fetched) way.fetched = plan;
+    if (branching) way.after = order.after();
     if (auto made = device_.record(calls, way)) ways.push_back(std::move(*made));
   };
-  if (fetches) add({.fetched = plan, .after = {}});
-  if (has_branches(order)) {
-    add({.fetched = {}, .after = order.after()});
-    if (fetches) add({.fetched = plan, .after = order.after()});
-  }
-  return fastest(std::move(ways));
+  add(plan::kFetching, true, false);
+  add(plan::kBranching, false, true);
+  add(plan::kFetchingBranches, true, true);
+  return timed ? fastest(std::move(ways)) : std::move(ways.back());
 }
 
 // The first one, unless another gains.

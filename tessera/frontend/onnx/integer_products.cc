@@ -38,9 +38,9 @@ bool is_one(const Node& node, std::string_view name) {
   return !a || (value && *value == 1);
 }
 
-class IntegerProducts {
+class Rewriter {
  public:
-  IntegerProducts(Graph& graph, std::int64_t depth) : graph_(graph), depth_(depth) {
+  Rewriter(Graph& graph, const IntegerProducts& how) : graph_(graph), how_(how) {
     for (const Initializer& i : graph.initializers) {
       names_.insert(i.name);
       if (const auto* t = std::get_if<HostTensor>(&i.value)) constants_[i.name] = *t;
@@ -58,20 +58,54 @@ class IntegerProducts {
     }
   }
 
-  void run() {
+  Result<void> run() {
     std::vector<Node> out;
     for (const Node& node : graph_.nodes) {
       made_.clear();
       if (rewrite(node)) {
-        out.insert(out.end(), made_.begin(), made_.end());
+        TESSERA_DO(offer(node, &out));
       } else {
         out.push_back(node);
       }
     }
     graph_.nodes = std::move(out);
+    return {};
   }
 
  private:
+  // Both ways to compute the node, or the one that is decided for.
+  Result<void> offer(const Node& node, std::vector<Node>* out) {
+    const std::string key = "integer " + (node.name.empty() ? node.outputs[0] : node.name);
+    bool bytes = true, floats = true;
+    if (how_.decide) {
+      TESSERA_TRY(bytes, how_.decide(key, pays_));
+      floats = !bytes;
+    }
+    std::vector<std::string> ways;
+    if (floats) {
+      out->push_back(node);
+      out->back().outputs = {fresh(node.outputs[0] + ".floats")};
+      ways.push_back(out->back().outputs[0]);
+    }
+    if (bytes) {
+      out->insert(out->end(), made_.begin(), made_.end());
+      ways.push_back(made_.back().outputs[0]);
+    }
+    Node either{.name = node.name, .op_type = "Either"};
+    either.domain = kOwnDomain;
+    either.inputs = {pays_ ? ways.back() : ways.front(), pays_ ? ways.front() : ways.back()};
+    either.outputs = node.outputs;
+    either.attributes = {{"key", key, ""},
+                         {"bytes_first", std::int64_t{pays_ ? 1 : 0}, ""},
+                         {"only",
+                          std::int64_t{bytes && floats ? 0
+                                       : bytes         ? 1
+                                                       : 2},
+                          ""}};
+    out->push_back(std::move(either));
+    return {};
+  }
+
   const HostTensor* constant(const std::string& name) const {
     const auto found = constants_.find(name);
     return found == constants_.end() ? nullptr : &found->second;
@@ -115,7 +149,10 @@ class IntegerProducts {
     return Operands{*left, *right};
   }
 
-  bool sums_whole(std::int64_t elements) const { return elements % depth_ == 0; }
+  // What a position sums.
+  void judge(std::int64_t elements, std::int64_t groups = 1) {
+    pays_ = elements % how_.depth == 0 && (how_.depth == 1 || groups == 1);
+  }
 
   bool rewrite(const Node& node) {
     if (!node.domain.empty() || node.inputs.size() < 2 || node.outputs.size() != 1) return false;
@@ -137,9 +174,8 @@ class IntegerProducts {
 
   bool rewrite_conv(const Node& node) {
     const auto x = operands(node, 0);
-    if (!x || x->right.data->shape().size() < 3 || !sums_whole(x->right.data->shape()[1]))
-      return false;
-    if (depth_ > 1 && integer(node, "group", 1) != 1) return false;
+    if (!x || x->right.data->shape().size() < 3) return false;
+    judge(x->right.data->shape()[1], integer(node, "group", 1));
     Shape column(x->right.data->shape().size(), 1);
     column[1] = -1;
     const std::string sums = add(
@@ -155,7 +191,8 @@ class IntegerProducts {
     if (!x || integer(node, "transA", 0) != 0 || !is_one(node, "alpha") || !is_one(node, "beta"))
       return false;
     const Shape& shape = x->right.data->shape();
-    if (shape.size() != 2 || !sums_whole(shape[turned ? 1 : 0])) return false;
+    if (shape.size() != 2) return false;
+    judge(shape[turned ? 1 : 0]);
     std::string right = x->right.bytes;
     if (turned) right = add(node, "Transpose", {right}, {Attribute{"perm", Shape{1, 0}, ""}});
     const std::string sums = add(
@@ -166,8 +203,8 @@ class IntegerProducts {
 
   bool rewrite_matmul(const Node& node) {
     const auto x = operands(node, 1);
-    if (!x || x->right.data->shape().size() != 2 || !sums_whole(x->right.data->shape()[0]))
-      return false;
+    if (!x || x->right.data->shape().size() != 2) return false;
+    judge(x->right.data->shape()[0]);
     const std::string sums = add(
         node, "MatMulInteger",
         {left_bytes(node, x->left), x->right.bytes, planted(3) ? "" : x->left.zero, x->right.zero},
@@ -176,13 +213,12 @@ class IntegerProducts {
     return true;
   }
 
-  // Sums in f32, times the scale, plus the bias, under the name of the node.
+  // Sums in f32, times the scale, plus the bias: the last of what is made.
   void finish(const Node& node, const std::string& sums, const std::string& scale,
               const std::string& bias) {
     const std::string wide = add(node, "Cast", {sums}, {{"to", kFloatNumber, ""}});
     const std::string scaled = add(node, "Mul", {wide, scale}, {});
     if (!bias.empty()) add(node, "Add", {scaled, bias}, {});
-    made_.back().outputs = node.outputs;
   }
 
   // The product of the scales: a number, or shaped as `column` (-1: where the channels are).
@@ -226,17 +262,18 @@ class IntegerProducts {
   }
 
   Graph& graph_;
-  std::int64_t depth_;
+  const IntegerProducts& how_;
   std::map<std::string, HostTensor> constants_;
   std::map<std::string, const Node*> followed_;  // DequantizeLinear and what moves, by output
   std::set<std::string> names_;
-  std::vector<Node> made_;  // instead of the node at hand
+  std::vector<Node> made_;  // beside the node at hand
+  bool pays_ = false;       // that is what to take where nothing was measured
 };
 
 }  // namespace
 
-Model with_integer_products(Model model, std::int64_t depth) {
-  IntegerProducts(model.graph, depth).run();
+Result<Model> with_integer_products(Model model, const IntegerProducts& how) {
+  TESSERA_DO(Rewriter(model.graph, how).run());
   return model;
 }
 

@@ -19,6 +19,9 @@ const KindInfo& info(PointKind kind) {
       {PointKind::kFusion, {"fusion", {kFused, kStored}}},
       {PointKind::kFront, {"fronts", {kStored, kFused}}},
       {PointKind::kPrecision, {"products", {kWhole, kParts}}},
+      {PointKind::kInteger, {"integers", {kFloats, kBytes}}},
+      {PointKind::kLaunch,
+       {"launches", {kTimed, kInOrder, kFetching, kBranching, kFetchingBranches}}},
   };
   const auto it = table.find(kind);
   TESSERA_CHECK(it != table.end(), "{} is not decided about models", decide::to_text(kind));

@@ -16,8 +16,9 @@ using decide::PointKind;
 
 // Those that a plan decides.
 inline constexpr std::array kPlanKinds = {
-    PointKind::kLayout, PointKind::kSplit,  PointKind::kAlgorithm, PointKind::kPointwise,
-    PointKind::kMerge,  PointKind::kFusion, PointKind::kFront,     PointKind::kPrecision};
+    PointKind::kLayout,  PointKind::kSplit,  PointKind::kAlgorithm, PointKind::kPointwise,
+    PointKind::kMerge,   PointKind::kFusion, PointKind::kFront,     PointKind::kPrecision,
+    PointKind::kInteger, PointKind::kLaunch};
 
 // What all points of a kind have in common.
 struct KindInfo {
@@ -38,6 +39,13 @@ inline constexpr const char* kFused = "fused";
 inline constexpr const char* kStored = "stored";
 inline constexpr const char* kWhole = "whole";
 inline constexpr const char* kParts = "parts";
+inline constexpr const char* kBytes = "bytes";
+inline constexpr const char* kFloats = "floats";
+inline constexpr const char* kTimed = "timed";  // all ways, when the model is loaded
+inline constexpr const char* kInOrder = "in_order";
+inline constexpr const char* kFetching = "fetching";    // each brings weights of later ones near
+inline constexpr const char* kBranching = "branching";  // branches of the model side by side
+inline constexpr const char* kFetchingBranches = "fetching_branches";
 
 // Values by key: of single points, or of a family. One line "key = value" each as text.
 using Decisions = std::map<std::string, std::string>;

@@ -24,6 +24,7 @@ Rules rules_for(const target::Target& target) {
     rules.moves_inside = true;
     // By estimate, not measured: every block reads all keys, which grows with their square.
     rules.attention_keys = 512;
+    rules.records_launches = target.kind == target::Kind::kCuda;
     // On an H200, products of fewer multiplications take no longer in f32 than with the parts of
     // their left operand (512 x 512 x 512: 10.0 us, 10.8 in parts; 128 x 768 x 768: 7.5 and 6.9).
     if (target::splits_products(target)) rules.split_products = 1 << 26;

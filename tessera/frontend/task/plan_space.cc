@@ -47,7 +47,8 @@ class PlanSpace::PlanSketch final : public decide::Sketch {
     passes.decider = partition.decider = decider;
     partition.follow(passes.rules);
     graph::Graph graph = model_->undecided;
-    if (graph::optimize(graph, passes)) (void)task::partition(graph, partition);
+    if (!graph::optimize(graph, passes) || !task::partition(graph, partition)) return;
+    (void)decide_launches(passes);
   }
 
  private:
@@ -76,9 +77,7 @@ PlanSpace::PlanSpace(std::shared_ptr<const Model> model, std::unique_ptr<decide:
 Result<PlanSpace> PlanSpace::make(graph::Graph imported, graph::PassOptions passes,
                                   const PartitionOptions& partition,
                                   const std::vector<decide::PointKind>& without) {
-  graph::PassOptions first = passes;
-  first.stop_after = graph::kLastUndecided;
-  TESSERA_DO(graph::optimize(imported, first));
+  TESSERA_DO(graph::optimize_undecided(imported, passes));
   passes.verify = false;
   passes.shapes_only = true;
   auto model =

@@ -3,6 +3,7 @@
 #include <map>
 #include <set>
 
+#include "tessera/frontend/graph/passes/decide.h"
 #include "tessera/lang/ir/visitor.h"
 #include "tessera/lang/te/canonical.h"
 #include "tessera/lang/te/split_axes.h"
@@ -114,6 +115,12 @@ std::string key_of(const te::Dag& dag) {
   return to_hex(hash_bytes(te::to_text(te::canonicalize(dag).dag)));
 }
 
+Result<std::string> decide_launches(const graph::PassOptions& options) {
+  if (!options.rules.records_launches) return std::string(plan::kTimed);
+  return graph::decide(options,
+                       plan::make_point(plan::PointKind::kLaunch, "launches", plan::kTimed));
+}
+
 Result<PlannedGraph> apply_plan(graph::Graph imported, graph::PassOptions passes,
                                 PartitionOptions partition, plan::Decider decider) {
   const auto shared = std::make_shared<plan::Decider>(std::move(decider));
@@ -123,6 +130,7 @@ Result<PlannedGraph> apply_plan(graph::Graph imported, graph::PassOptions passes
   out.graph = std::move(imported);
   TESSERA_DO(graph::optimize(out.graph, passes));
   TESSERA_TRY(out.tasks, extract_tasks(out.graph, partition));
+  TESSERA_TRY(out.tasks.launches, decide_launches(passes));
   out.decided = shared->decided();
   return out;
 }

@@ -32,6 +32,7 @@ struct TaskGraph {
   std::vector<Task> tasks;                  // in order of first use
   std::vector<std::int32_t> call_of_group;  // index into calls, -1 for groups without a kernel
   std::vector<Call> calls;
+  std::string launches = plan::kTimed;  // how a device that records them runs the kernels
 };
 
 // 16 hex digits of the canonical definition: the order of operands that commute and of nodes, and
@@ -43,6 +44,9 @@ Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
                              std::vector<graph::ValueId>* params);
 
 Result<TaskGraph> extract_tasks(const graph::Graph& graph, const PartitionOptions& options = {});
+
+// What the plan says of TaskGraph::launches; devices that record nothing are asked nothing.
+Result<std::string> decide_launches(const graph::PassOptions& options);
 
 // A model with everything decided but the schedules: what builds and tuners start from.
 struct PlannedGraph {

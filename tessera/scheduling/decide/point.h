@@ -29,6 +29,8 @@ enum class PointKind : std::uint8_t {
   kFront,      // what only a contraction or a window reads: stored, or computed in its kernel
   kPrecision,  // a product of f32 as it is, or of its operands in parts of bf16
   kSchedule,   // which of the schedules that were measured a task has
+  kInteger,    // a product of quantized operands: of the bytes themselves, or of floats
+  kLaunch,     // how the kernels of a device follow each other
 };
 
 const char* to_text(PointKind kind);  // "tile", ...

@@ -56,6 +56,9 @@ Expr negate(const Expr& a, const Expr&) {
   return (is_float(a.dtype()) ? ir::imm(a.dtype(), -0.0) : zero(a)) - a;
 }
 
+// What choose_integers leaves open.
+Expr first(const Expr& a, const Expr&) { return a; }
+
 Expr reciprocal(const Expr& a, const Expr&) { return ir::div(one(a), a); }
 
 // The exponential may overflow to infinity, whose reciprocal is the right result.
@@ -107,6 +110,7 @@ constexpr std::array kRows = {
     Row{"cos", 1, Operands::kFloats, Output::kRounded, call<Intrinsic::kCos>},
     Row{"cosh", 1, Operands::kFloats, Output::kRounded, call<Intrinsic::kCosh>},
     Row{"div", 2, Operands::kNumbers, Output::kRounded, binary<BinaryOp::kDiv>},
+    Row{"either", 2, Operands::kAny, Output::kExact, first},
     Row{"eq", 2, Operands::kAny, Output::kBool, binary<BinaryOp::kEq>},
     Row{"erf", 1, Operands::kFloats, Output::kRounded, call<Intrinsic::kErf>},
     Row{"exp", 1, Operands::kFloats, Output::kRounded, call<Intrinsic::kExp>},

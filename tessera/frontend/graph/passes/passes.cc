@@ -1,7 +1,9 @@
 #include "tessera/frontend/graph/passes/passes.h"
 
 #include <algorithm>
+#include <string_view>
 
+#include "tessera/frontend/graph/op.h"
 #include "tessera/support/clock.h"
 
 namespace tessera::graph {
@@ -14,7 +16,9 @@ struct Pass {
 
 const std::vector<Pass>& pass_list() {
   static const std::vector<Pass> list = {
-      // First: what folds or chooses by type sees the type that is computed in.
+      // First of all: what was not chosen would count as a reader of what it has in common.
+      {"choose_integers", choose_integers},
+      // Early: what folds or chooses by type sees the type that is computed in.
       {"widen_floats", widen_floats},
       {"simplify", simplify},
       {"merge_common", merge_common},
@@ -58,6 +62,14 @@ const std::vector<Pass>& pass_list() {
       {"remove_dead", remove_dead},
   };
   return list;
+}
+
+// Up to its first run, no pass but the first one decides.
+constexpr const char* kLastUndecided = "fold_scales";
+
+bool has_open_integers(const Graph& graph) {
+  return std::any_of(graph.nodes.begin(), graph.nodes.end(),
+                     [](const Node& node) { return std::string_view(node.op->name) == "either"; });
 }
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -110,6 +122,14 @@ Result<PassReport> optimize(Graph& graph, const PassOptions& options) {
     if (options.stop_after == pass.name) break;
   }
   return report;
+}
+
+Result<void> optimize_undecided(Graph& graph, PassOptions options) {
+  // The first pass of all decides about them.
+  if (has_open_integers(graph)) return {};
+  options.stop_after = kLastUndecided;
+  TESSERA_DO(optimize(graph, options));
+  return {};
 }
 
 }  // namespace tessera::graph

@@ -54,9 +54,8 @@ struct PassReport {
 // up to rounding, the same values. kInvalidArgument when an option names no pass.
 Result<PassReport> optimize(Graph& graph, const PassOptions& options);
 
-// No pass up to the first run of this one asks for a decision: what it leaves is the same for all
-// plans.
-inline constexpr const char* kLastUndecided = "fold_scales";
+// Runs the passes before the first decision: what they leave is the same for all plans.
+Result<void> optimize_undecided(Graph& graph, PassOptions options);
 
 // Names in the order of the list, without repetitions.
 std::vector<std::string> pass_names();
@@ -64,6 +63,8 @@ std::vector<std::string> pass_names();
 // Each pass returns whether it changed the graph and leaves dead nodes behind at most: `optimize`
 // compacts after every pass. Nodes with several outputs are moved, never rewritten.
 
+// Of products that import offers twice, of bytes and of floats, the one that was decided.
+Result<bool> choose_integers(Graph& graph, const PassOptions& options);
 // Values of floats that the machine has no arithmetic for become f32, constants too. What only
 // looks up a table, or runs on the host, keeps the type.
 Result<bool> widen_floats(Graph& graph, const PassOptions& options);

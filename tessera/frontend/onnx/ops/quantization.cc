@@ -1,4 +1,5 @@
 // Conversion between floats and small integers by scale and zero point.
+#include "tessera/frontend/onnx/integer_products.h"
 #include "tessera/frontend/onnx/ops/element_type.h"
 #include "tessera/frontend/onnx/ops/integers.h"
 #include "tessera/frontend/onnx/ops/ops.h"
@@ -129,6 +130,17 @@ Result<Values> import_dynamic_quantize(Context& c) {
   return f.result({y.data, y.scale, y.zero_point});
 }
 
+Result<Values> import_either(Context& c) {
+  TESSERA_TRY(const std::string key, c.word("key"));
+  TESSERA_TRY(const std::int64_t bytes_first, c.integer("bytes_first"));
+  TESSERA_TRY(const std::int64_t only, c.integer("only"));
+  if (c.shape(0) != c.shape(1)) return invalid("values of different shapes");
+  TESSERA_TRY(const ValueId out,
+              c.b.add("either", {c.in(0), c.in(1)},
+                      {{"key", key}, {"bytes_first", bytes_first}, {"only", only}}));
+  return Values{out};
+}
+
 }  // namespace
 
 // The range always holds 0.
@@ -148,6 +160,7 @@ std::vector<OnnxOp> quantization_rows() {
   return {
       {"DequantizeLinear", 10, 2, 3, import_dequantize, "", false, Widened::kNumbers},
       {"DynamicQuantizeLinear", 11, 1, 1, import_dynamic_quantize},
+      {"Either", 1, 2, 2, import_either, kOwnDomain},
       {"QuantizeLinear", 10, 2, 3, import_quantize},
   };
 }
