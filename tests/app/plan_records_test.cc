@@ -1,6 +1,7 @@
 // Whole models with a plan as records.
 #include <algorithm>
 #include <csignal>
+#include <filesystem>
 #include <iterator>
 #include <set>
 
@@ -9,6 +10,8 @@
 #include <unistd.h>
 
 #include "tessera/app/tune/trial_records.h"
+#include "tessera/app/tune/tune_simulate.h"
+#include "tessera/frontend/task/plan_space.h"
 #include "tessera/support/temporary_folder.h"
 #include "tests/app/fake_measurer.h"
 #include "tests/app/read_records.h"
@@ -129,6 +132,55 @@ TEST(PlanTrials, ALaterSearchReadsThem) {
   std::vector<std::string> both;
   std::ranges::set_intersection(plans[0], plans[1], std::back_inserter(both));
   EXPECT_LE(both.size(), 2u);
+}
+
+// Policies are compared on what was recorded; nothing is measured.
+TEST(PlanTrials, AreSimulated) {
+  const TemporaryFolder folder = TemporaryFolder::make("plans").value();
+  RecordOptions options = plan_options(folder);
+  const TuneSubject model{"zoo:lenet", false, {}};
+  options.subjects = {model};
+  const graph::Graph lenet = import_undecided(model.name, model.compile).value();
+  const auto space = task::PlanSpace::make(lenet, passes_for({}), {}, {decide::PointKind::kFusion});
+  SimulateOptions simulated;
+  simulated.database = options.database;
+  simulated.target = target::host();
+  simulated.policies = {"random", "local", "cut"};
+  simulated.trials = 6;
+  simulated.seeds = 2;
+  Rng rng(1);
+  {
+    TrialRecords records = TrialRecords::open(options, {}).value();
+    for (int i = 0; i < 2; ++i) {
+      if (i == 1) {
+        const auto few = simulate_plans(model, simulated);
+        ASSERT_FALSE(few.ok());
+        EXPECT_NE(few.error().message.find("are needed"), std::string::npos);
+      }
+      for (int n = 0; n < 1 + 5 * i; ++n) {
+        const double seconds = 1e-3 * (1 + 0.1 * n);
+        records.add_plan(
+            lenet,
+            {space->decisions(space->sample(rng)), "random", {seconds}, seconds, 1.25e-3, ""});
+      }
+    }
+  }
+  const Result<Simulation> done = simulate_plans(model, simulated);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  ASSERT_EQ(done->tasks.size(), 1u);
+  EXPECT_EQ(done->tasks[0].name, "zoo:lenet");
+  EXPECT_EQ(done->tasks[0].best_s, 1e-3);
+  EXPECT_GE(done->tasks[0].candidates, 4u);
+  ASSERT_EQ(done->curves.size(), 6u);
+  for (const Curve& curve : done->curves) {
+    ASSERT_EQ(curve.best_s.size(), std::min<std::size_t>(6, done->tasks[0].candidates));
+    EXPECT_EQ(curve.best_s[0], 1.25e-3) << "the rules' plan comes first";
+    EXPECT_TRUE(std::is_sorted(curve.best_s.rbegin(), curve.best_s.rend()));
+  }
+  EXPECT_GT(done->score("local", 6), 0.8);
+  simulated.database += ".none";
+  EXPECT_EQ(simulate_plans(model, simulated).error().code, ErrorCode::kUnavailable);
+  EXPECT_FALSE(std::filesystem::exists(simulated.database));
 }
 
 }  // namespace

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <optional>
 
+#include "tessera/app/tune/plan_scorer.h"
 #include "tessera/app/tune/policy_run.h"
+#include "tessera/app/tune/recorded_space.h"
 #include "tessera/app/tune/recorded_task.h"
 #include "tessera/app/tune/trial_records.h"
 #include "tessera/support/hash.h"
@@ -95,6 +98,26 @@ double best_after(const Curve& curve, std::int64_t trials) {
   return curve.best_s[std::min(static_cast<std::size_t>(trials), curve.best_s.size()) - 1];
 }
 
+// The fastest recorded time of each kernel of plans.
+Result<std::map<std::string, double>> kernel_times(const TrialRecords& records,
+                                                   const PlanCosts& costs) {
+  std::map<std::string, double> out;
+  for (const task::Task& task : costs.tasks()) {
+    TESSERA_DO(records.visit(task.key, [&](const record::Record& r) {
+      if (r.outcome != measure::to_text(measure::Outcome::kOk) || r.seconds <= 0) return;
+      const auto [known, added] = out.try_emplace(task.key, r.seconds);
+      known->second = std::min(known->second, r.seconds);
+    }));
+  }
+  return out;
+}
+
+std::vector<double> best_so_far(std::vector<double> seconds) {
+  for (std::size_t i = 1; i < seconds.size(); ++i)
+    seconds[i] = std::min(seconds[i], seconds[i - 1]);
+  return seconds;
+}
+
 }  // namespace
 
 double Simulation::score(const std::string& policy, std::int64_t trials) const {
@@ -152,6 +175,55 @@ Result<Simulation> simulate(const TuneProblem& problem, const SimulateOptions& w
                     "{} has no task of these with {} timed candidates for this machine and {} "
                     "threads",
                     options.database, options.min_records, options.threads);
+}
+
+Result<Simulation> simulate_plans(const TuneSubject& model, const SimulateOptions& wanted) {
+  // Reading must not make a file.
+  TESSERA_DO(record::Database::open_read_only(wanted.database));
+  TESSERA_TRY(const TrialRecords records,
+              TrialRecords::look({.database = wanted.database,
+                                  .subjects = {model},
+                                  .target = target::code_target(wanted.target, wanted.threads),
+                                  .threads = wanted.threads}));
+  TESSERA_TRY(const graph::Graph imported, import_undecided(model.name, model.compile));
+  TESSERA_TRY(const std::vector<PlanTrial> trials, records.earlier_plans(imported));
+  TESSERA_TRY(task::PlanSpace plans, task::PlanSpace::make(imported, passes_for(model.compile), {},
+                                                           {decide::PointKind::kFusion}));
+  PlanCosts costs(std::move(plans));
+  TESSERA_DO(costs.tasks_of({}));
+  const double rules_s = trials.empty() ? 0 : trials[0].rules_s;
+  RecordedSpace::Times times = {{costs.space().preferred(), rules_s}};
+  for (const PlanTrial& trial : trials) {
+    // Plans of another version are no plans of this one.
+    if (!costs.tasks_of(trial.decisions)) continue;
+    times.try_emplace(costs.space().candidate(trial.decisions), trial.share() * rules_s);
+  }
+  if (times.size() < wanted.min_plans) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} has {} plans of {} for this machine and {} threads; {} are needed",
+                      wanted.database, times.size(), model.name, wanted.threads, wanted.min_plans);
+  }
+  TESSERA_TRY(auto seconds, kernel_times(records, costs));
+  costs.set_seconds(std::move(seconds));
+  const RecordedSpace recorded(costs.space().points(), std::move(times));
+  Simulation out;
+  out.tasks.push_back({model_key(imported), model.name, recorded.size(), recorded.best_s()});
+  for (const std::string& text : wanted.policies) {
+    const PolicyVariant base{.policy_options = wanted.policy_options};
+    TESSERA_TRY(const PolicyVariant v, policy_variant(text, base, wanted.target));
+    out.policies.push_back(v.label);
+    for (int i = 0; i < wanted.seeds; ++i) {
+      search::PolicyOptions options = v.policy_options;
+      options.seed = wanted.seed + static_cast<std::uint64_t>(i);
+      options.language = nullptr;  // language models write about kernels
+      SumScorer scorer(costs);
+      search::Scorer& used = v.policy->uses_model ? scorer : search::no_scorer();
+      out.curves.push_back({out.tasks[0].key, model.name, v.label, options.seed,
+                            best_so_far(recorded.search(*v.policy, used, options,
+                                                        static_cast<std::size_t>(wanted.trials)))});
+    }
+  }
+  return out;
 }
 
 }  // namespace tessera::app

@@ -25,6 +25,7 @@ struct SimulateOptions {
   std::uint64_t seed = 1;
   int seeds = 3;
   std::size_t min_records = 32;  // tasks with fewer timed candidates are left out
+  std::size_t min_plans = 4;     // and models with fewer plans
   search::PolicyOptions policy_options;
   search::LearnerOptions learner;
 };
@@ -55,5 +56,9 @@ struct Simulation {
 
 // kUnavailable: no such database; kInvalidArgument: it has too few records of these tasks.
 Result<Simulation> simulate(const TuneProblem& problem, const SimulateOptions& wanted);
+
+// The same of the plans of a model, whose kernels' recorded times guide policies that use a model.
+// Times are shares of the rules' plan's, which take as long as when it was timed first.
+Result<Simulation> simulate_plans(const TuneSubject& model, const SimulateOptions& wanted);
 
 }  // namespace tessera::app

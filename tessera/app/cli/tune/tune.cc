@@ -82,8 +82,8 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   o.trials_per_task = args.trials_per_task;
   o.trials_in_place = args.trials_in_place;
   o.budget_s = args.budget_s;
-  const bool limited = args.trials > 0 || args.trials_per_task > 0 || args.trials_in_place > 0 ||
-                       args.budget_given;
+  const bool limited =
+      args.trials > 0 || args.trials_per_task > 0 || args.trials_in_place > 0 || args.budget_given;
   if (!limited) o.budget_s = kDefaultBudgetSeconds;
   o.learner.model = args.cost_model;
   o.learner.objective = args.objective;
@@ -312,8 +312,6 @@ Result<app::Simulation> run_simulation(const TuneArgs& args, std::int64_t trials
   TuneArgs one = args;
   one.policy = "random";
   TESSERA_TRY(const app::TuneOptions tuning, tune_options(one));
-  TESSERA_TRY(const app::TuneProblem problem,
-              app::make_tune_problem(tuning.subjects, task::PartitionOptions()));
   app::SimulateOptions o;
   o.database = args.simulate;
   o.target = tuning.target;
@@ -326,7 +324,18 @@ Result<app::Simulation> run_simulation(const TuneArgs& args, std::int64_t trials
   o.seed = args.seed;
   o.seeds = args.seeds;
   o.learner = tuning.learner;
-  TESSERA_TRY(app::Simulation simulation, app::simulate(problem, o));
+  app::Simulation simulation;
+  if (tuning.level == app::TuneLevel::kKernel) {
+    TESSERA_TRY(const app::TuneProblem problem,
+                app::make_tune_problem(tuning.subjects, task::PartitionOptions()));
+    TESSERA_TRY(simulation, app::simulate(problem, o));
+  } else {
+    if (tuning.subjects.size() != 1 || tuning.subjects[0].is_op) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "--level graph and both simulate the plans of one model");
+    }
+    TESSERA_TRY(simulation, app::simulate_plans(tuning.subjects[0], o));
+  }
   if (!args.plot.empty()) TESSERA_DO(write_file(args.plot, {plot_svg(simulation, trials)}));
   return simulation;
 }
@@ -393,9 +402,10 @@ const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
                  "Trials of each task, its default and those of earlier sessions included")
       ->check(positive())
       ->hide_default();
-  sub.add_option("--trials-in-place", args.trials_in_place,
-                 "Time candidates inside the running model instead of alone: this many of each task, "
-                 "its default and those of earlier sessions included. CPUs only")
+  sub.add_option(
+         "--trials-in-place", args.trials_in_place,
+         "Time candidates inside the running model instead of alone: this many of each task, "
+         "its default and those of earlier sessions included. CPUs only")
       ->check(positive())
       ->hide_default();
   return budget;
