@@ -16,8 +16,8 @@
 #include "tessera/lang/te/canonical.h"
 #include "tessera/learn/lm/columns.h"
 #include "tessera/learn/lm/generate.h"
+#include "tessera/learn/lm/language_file.h"
 #include "tessera/learn/lm/uniform_reader.h"
-#include "tessera/learn/nn/language_file.h"
 #include "tessera/learn/nn/network_file.h"
 #include "tessera/learn/nn/training_notes.h"
 #include "tessera/scheduling/decide/walk.h"
@@ -326,15 +326,15 @@ TEST_F(LanguageEvaluation, OfTheTasksThatAreNamed) {
 
 // A language model with fresh weights.
 std::string fresh_language(const std::string& folder) {
-  nn::TrainedLanguage model;
-  model.spec = nn::make_language_spec({{"width", 16}, {"layers", 1}, {"heads", 2}, {"ffn", 16}},
+  lm::TrainedLanguage model;
+  model.spec = lm::make_language_spec({{"width", 16}, {"layers", 1}, {"heads", 2}, {"ffn", 16}},
                                       lm::kWordNumbers, lm::kValueNumbers)
                    .value();
-  model.weights = nn::initial_weights(model.spec, 1).value();
+  model.weights = lm::initial_weights(model.spec, 1).value();
   model.schema = lm::schema();
   std::filesystem::create_directories(folder);
   const std::string path = folder + "/language.safetensors";
-  EXPECT_TRUE(nn::save_language(model, nn::WeightStorage::kF16, path).ok());
+  EXPECT_TRUE(lm::save_language(model, lm::WeightStorage::kF16, path).ok());
   return path;
 }
 

@@ -181,15 +181,15 @@ TEST(LanguageTrainer, RefusesWhatMakesNoSense) {
 
 TEST(LanguageTrainer, StartsFromAFileOfTheSameSizesAndSchema) {
   LanguageOptions options = small_options();
-  nn::TrainedLanguage model = start_language(options).value();
+  lm::TrainedLanguage model = start_language(options).value();
   const std::string path = ::testing::TempDir() + "tessera_train_start.safetensors";
-  ASSERT_TRUE(nn::save_language(model, nn::WeightStorage::kF32, path).ok());
+  ASSERT_TRUE(lm::save_language(model, lm::WeightStorage::kF32, path).ok());
   options.train.init = path;
   EXPECT_TRUE(same_bytes(start_language(options)->weights, model.weights));
   options.train.hyper = {{"width", 48}};
   EXPECT_NE(start_language(options).error().message.find("is not of width=48"), std::string::npos);
   model.schema = "another";
-  ASSERT_TRUE(nn::save_language(model, nn::WeightStorage::kF32, path).ok());
+  ASSERT_TRUE(lm::save_language(model, lm::WeightStorage::kF32, path).ok());
   options.train.hyper.clear();
   EXPECT_NE(start_language(options).error().message.find("another schema"), std::string::npos);
 }

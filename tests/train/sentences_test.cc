@@ -145,8 +145,8 @@ TEST(FillSentences, WritesWordsAnswersAndWhatIsLegal) {
   sentence.quality = 0.5F;
   sentence.answers = {{0, 2, {1, 2}}, {3, 0, {0, 3}}};
   ASSERT_TRUE(all.add(subject, sentence, 64).ok());
-  const nn::LanguageSpec spec =
-      nn::make_language_spec({}, lm::kWordNumbers, lm::kValueNumbers).value();
+  const lm::LanguageSpec spec =
+      lm::make_language_spec({}, lm::kWordNumbers, lm::kValueNumbers).value();
   const LanguageStep step = {{subject, {0}}};
   const LanguageBatch batch = fill_sentences(all, spec, step, 2, Told::kOwn, 0, 0);
   EXPECT_EQ(batch.shape.sentences, 2);
@@ -160,9 +160,9 @@ TEST(FillSentences, WritesWordsAnswersAndWhatIsLegal) {
   EXPECT_EQ(at(batch.legal, n + 3), 1);
   EXPECT_EQ(at(batch.legal, n + 1), 0);
   EXPECT_EQ(batch.quality, (std::vector<float>{0.5F, lm::kUnknownQuality}));
-  std::vector<float> word(static_cast<std::size_t>(nn::answer_columns(spec)));
+  std::vector<float> word(static_cast<std::size_t>(lm::answer_columns(spec)));
   const std::vector<lm::Question>& asked = toy_subject(1).questions;
-  nn::write_answer_word(spec, asked[3].word.data(), asked[0].word.data(), asked[0].values[2].data(),
+  lm::write_answer_word(spec, asked[3].word.data(), asked[0].word.data(), asked[0].values[2].data(),
                         0.5F, word.data());
   EXPECT_TRUE(std::equal(word.begin(), word.end(),
                          batch.words.begin() + static_cast<std::ptrdiff_t>(word.size())));

@@ -10,7 +10,7 @@
 
 #include "tessera/backend/kernel/kernel_cache.h"
 #include "tessera/learn/lm/guided_reader.h"
-#include "tessera/learn/model/language_model.h"
+#include "tessera/learn/lm/language_model.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/split_commas.h"
 
@@ -132,8 +132,8 @@ Result<std::shared_ptr<lm::Reader>> open_language(const std::string& path, doubl
                                                   int threads) {
   if (threads == 0) threads = target::default_threads();
   TESSERA_TRY(
-      std::unique_ptr<model::LanguageModel> wished,
-      model::LanguageModel::load(path, {.threads = threads, .cache = kernel::user_kernel_cache()}));
+      std::unique_ptr<lm::LanguageModel> wished,
+      lm::LanguageModel::load(path, {.threads = threads, .cache = kernel::user_kernel_cache()}));
   if (guidance == 0) return std::shared_ptr<lm::Reader>(std::move(wished));
   std::unique_ptr<lm::Reader> unknown = wished->twin();
   return std::shared_ptr<lm::Reader>(

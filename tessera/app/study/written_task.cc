@@ -70,10 +70,10 @@ Result<OpenReader> open_reader(const std::string& weights, const std::string& de
     return out;
   }
   const auto start = Clock::now();
-  TESSERA_TRY(std::unique_ptr<model::LanguageModel> loaded,
-              model::LanguageModel::load(path, {.threads = target::default_threads(),
-                                                .device = out.device.get(),
-                                                .cache = kernel::user_kernel_cache()}));
+  TESSERA_TRY(std::unique_ptr<lm::LanguageModel> loaded,
+              lm::LanguageModel::load(path, {.threads = target::default_threads(),
+                                             .device = out.device.get(),
+                                             .cache = kernel::user_kernel_cache()}));
   out.load_s = seconds_since(start);
   out.model = loaded.get();
   out.reader = std::move(loaded);

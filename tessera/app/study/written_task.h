@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "tessera/learn/lm/language_model.h"
 #include "tessera/learn/lm/reader.h"
-#include "tessera/learn/model/language_model.h"
 #include "tessera/machine/runtime/device/device.h"
 #include "tessera/scheduling/space/space.h"
 
@@ -32,8 +32,8 @@ Result<WrittenTask> make_written_task(const WrittenTaskOptions& options);
 struct OpenReader {
   std::unique_ptr<runtime::Device> device;  // null: the cores of this machine
   std::unique_ptr<lm::Reader> reader;
-  model::LanguageModel* model = nullptr;  // null: there are no weights
-  double load_s = 0;                      // of the weights
+  lm::LanguageModel* model = nullptr;  // null: there are no weights
+  double load_s = 0;                   // of the weights
 };
 
 // `weights` is a file, kShipped or kNoModel; without any, every legal value is as likely as the

@@ -33,7 +33,7 @@ std::size_t length(const Sentences& sentences, const SentenceGroup& group) {
          subject.questions.size() * values * lm::kValueNumbers;
 }
 
-nn::LanguageShape shape_of(const Sentences& sentences, const nn::LanguageSpec& spec,
+lm::LanguageShape shape_of(const Sentences& sentences, const lm::LanguageSpec& spec,
                            const LanguageStep& step, std::int64_t group) {
   std::size_t prompt = 1, answers = 1, questions = 1, values = 1;
   for (const SentenceGroup& g : step) {
@@ -56,8 +56,8 @@ nn::LanguageShape shape_of(const Sentences& sentences, const nn::LanguageSpec& s
 
 class Filler {
  public:
-  Filler(const Sentences& sentences, const nn::LanguageSpec& spec, const nn::LanguageShape& shape)
-      : sentences_(sentences), spec_(spec), columns_(nn::answer_columns(spec)) {
+  Filler(const Sentences& sentences, const lm::LanguageSpec& spec, const lm::LanguageShape& shape)
+      : sentences_(sentences), spec_(spec), columns_(lm::answer_columns(spec)) {
     out.shape = shape;
     const auto [s, p, g, t, q, n] = shape;
     const auto sized = [](std::int64_t count) { return static_cast<std::size_t>(count); };
@@ -102,7 +102,7 @@ class Filler {
     std::int64_t i = row * t;
     for (const Sentences::Answer& answer : sentences_.answers(entry)) {
       const lm::Question& question = subject.questions[answer.question];
-      nn::write_answer_word(
+      lm::write_answer_word(
           spec_, question.word.data(), before != nullptr ? before->word.data() : nullptr,
           value != nullptr ? value->data() : nullptr, told, out.words.data() + i * columns_);
       const auto slot = static_cast<std::size_t>(i);
@@ -127,7 +127,7 @@ class Filler {
   }
 
   const Sentences& sentences_;
-  const nn::LanguageSpec& spec_;
+  const lm::LanguageSpec& spec_;
   std::int64_t columns_;
 };
 
@@ -168,7 +168,7 @@ std::vector<LanguageStep> plan_sentences(const Sentences& sentences,
   return steps;
 }
 
-LanguageBatch fill_sentences(const Sentences& sentences, const nn::LanguageSpec& spec,
+LanguageBatch fill_sentences(const Sentences& sentences, const lm::LanguageSpec& spec,
                              const LanguageStep& step, std::int64_t group, Told told, double hidden,
                              std::uint64_t seed) {
   Filler filler(sentences, spec, shape_of(sentences, spec, step, group));

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "tessera/learn/nn/language_network.h"
+#include "tessera/learn/lm/language_network.h"
 #include "tessera/learn/train/sentences.h"
 #include "tessera/support/rng.h"
 
@@ -31,7 +31,7 @@ enum class Told : std::uint8_t {
 };
 
 struct LanguageBatch {
-  nn::LanguageShape shape;
+  lm::LanguageShape shape;
   std::vector<float> prompt, prompt_mask, words, questions, values;  // inputs of build_sentences
   // By subject, sentence and answer: question (subject * questions + its number), value taken, 1
   // for real ones.
@@ -43,7 +43,7 @@ struct LanguageBatch {
 };
 
 // `hidden`: the share of sentences whose quality is not told, drawn by `seed`.
-LanguageBatch fill_sentences(const Sentences& sentences, const nn::LanguageSpec& spec,
+LanguageBatch fill_sentences(const Sentences& sentences, const lm::LanguageSpec& spec,
                              const LanguageStep& step, std::int64_t group, Told told, double hidden,
                              std::uint64_t seed);
 

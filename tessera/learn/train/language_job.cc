@@ -123,9 +123,9 @@ std::optional<int> parse(std::vector<std::string> words, LanguageFlags& f) {
   return std::nullopt;
 }
 
-Result<nn::WeightStorage> storage_of(const std::string& text) {
-  if (text == "f16") return nn::WeightStorage::kF16;
-  if (text == "f32") return nn::WeightStorage::kF32;
+Result<lm::WeightStorage> storage_of(const std::string& text) {
+  if (text == "f16") return lm::WeightStorage::kF16;
+  if (text == "f32") return lm::WeightStorage::kF32;
   return make_error(ErrorCode::kInvalidArgument, "no storage '{}'; there are f16, f32", text);
 }
 
@@ -175,7 +175,7 @@ Result<int> run(LanguageFlags& f, const std::atomic<bool>& stop) {
   TESSERA_TRY(o.train.hyper, parse_hyper(f.hyper));
   TESSERA_TRY(o.train.decay, decay_from_text(f.decay));
   TESSERA_TRY(o.recipe, recipe_from_text(f.recipe));
-  TESSERA_TRY(const nn::WeightStorage storage, storage_of(f.storage));
+  TESSERA_TRY(const lm::WeightStorage storage, storage_of(f.storage));
   TESSERA_DO(check_writable(f.output));
   if (o.train.trainee.threads <= 0) o.train.trainee.threads = target::usable_cpus();
   LanguageTask task;
@@ -187,7 +187,7 @@ Result<int> run(LanguageFlags& f, const std::atomic<bool>& stop) {
   TESSERA_TRY(const TrainedLanguageRun trained, train_language(task, o, print_report, &stop));
   const double spent_s = seconds_since(begin);
   if (!f.output.empty() && !trained.interrupted) {
-    TESSERA_DO(nn::save_language(trained.model, storage, f.output));
+    TESSERA_DO(lm::save_language(trained.model, storage, f.output));
   }
   if (f.json) {
     fmt::print("{}\n", to_json(f, trained, spent_s).dump(2));

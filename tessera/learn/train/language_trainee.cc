@@ -17,7 +17,7 @@ constexpr double kNever = 1e9;
 
 class SentenceTrainee final : public TorchTrainee<LanguageTrainee> {
  public:
-  SentenceTrainee(nn::LanguageSpec spec, std::vector<nn::Parameter> parameters, at::Device device,
+  SentenceTrainee(lm::LanguageSpec spec, std::vector<nn::Parameter> parameters, at::Device device,
                   const TraineeOptions& options, const LanguageLossOptions& loss)
       : TorchTrainee(std::move(parameters), device, options), spec_(std::move(spec)), loss_(loss) {}
 
@@ -50,11 +50,11 @@ class SentenceTrainee final : public TorchTrainee<LanguageTrainee> {
   using Key = std::array<std::int64_t, 6>;
   static constexpr std::size_t kWords = 2;  // among the inputs of the network
 
-  Result<const GraphEval*> instance(const nn::LanguageShape& s) {
+  Result<const GraphEval*> instance(const lm::LanguageShape& s) {
     const Key key = {s.subjects, s.prompt, s.sentences, s.answers, s.questions, s.values};
     const auto it = instances_.find(key);
     if (it != instances_.end()) return &it->second;
-    TESSERA_TRY(nn::Network network, nn::build_sentences(spec_, s));
+    TESSERA_TRY(nn::Network network, lm::build_sentences(spec_, s));
     TESSERA_TRY(GraphEval eval,
                 GraphEval::make(std::move(network.graph),
                                 at::TensorOptions().device(device_).dtype(at::kFloat)));
@@ -63,7 +63,7 @@ class SentenceTrainee final : public TorchTrainee<LanguageTrainee> {
 
   // A batch in the memory of the device.
   struct Loaded {
-    nn::LanguageShape shape;
+    lm::LanguageShape shape;
     std::vector<Tensor> inputs;  // of the network
     Tensor asked, taken, answered, legal, quality;
   };
@@ -73,7 +73,7 @@ class SentenceTrainee final : public TorchTrainee<LanguageTrainee> {
     return {.shape = batch.shape,
             .inputs = {on_device(batch.prompt, {s, p, spec_.word}, device_),
                        on_device(batch.prompt_mask, {s, p}, device_),
-                       on_device(batch.words, {s, g, t, nn::answer_columns(spec_)}, device_),
+                       on_device(batch.words, {s, g, t, lm::answer_columns(spec_)}, device_),
                        on_device(batch.questions, {s, q, spec_.word}, device_),
                        on_device(batch.values, {s, q, n, spec_.value}, device_)},
             .asked = on_device(batch.asked, device_),
@@ -142,7 +142,7 @@ class SentenceTrainee final : public TorchTrainee<LanguageTrainee> {
     out.shape.sentences = 2 * g;
     const Tensor& words = on.inputs[kWords];
     Tensor untold = words.clone();
-    untold.slice(3, words.size(3) - nn::kQualityNumbers).zero_();
+    untold.slice(3, words.size(3) - lm::kQualityNumbers).zero_();
     out.inputs[kWords] = at::cat({words, untold}, 1);
     const auto both = [&](const Tensor& x, at::IntArrayRef shape) {
       const Tensor by_subject = x.reshape({s, -1});
@@ -178,7 +178,7 @@ class SentenceTrainee final : public TorchTrainee<LanguageTrainee> {
                                  weighted_mean(untold, there));
   }
 
-  nn::LanguageSpec spec_;
+  lm::LanguageSpec spec_;
   LanguageLossOptions loss_;
   std::vector<Tensor> reference_;
   std::map<Key, GraphEval> instances_;
@@ -186,12 +186,12 @@ class SentenceTrainee final : public TorchTrainee<LanguageTrainee> {
 
 }  // namespace
 
-Result<std::unique_ptr<LanguageTrainee>> make_language_trainee(const nn::LanguageSpec& spec,
+Result<std::unique_ptr<LanguageTrainee>> make_language_trainee(const lm::LanguageSpec& spec,
                                                                const Weights& weights,
                                                                const TraineeOptions& options,
                                                                const LanguageLossOptions& loss) {
   TESSERA_TRY(const at::Device device, prepare_device(options.device, options.threads));
-  TESSERA_TRY(nn::Network network, nn::build_choices(spec, 1));
+  TESSERA_TRY(nn::Network network, lm::build_choices(spec, 1));
   using Made = Result<std::unique_ptr<LanguageTrainee>>;
   return guarded(ErrorCode::kUnavailable, "torch cannot use " + options.device, [&]() -> Made {
     auto trainee = std::make_unique<SentenceTrainee>(spec, std::move(network.parameters), device,

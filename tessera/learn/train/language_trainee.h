@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "tessera/learn/nn/language_network.h"
+#include "tessera/learn/lm/language_network.h"
 #include "tessera/learn/train/language_batch.h"
 #include "tessera/learn/train/optimized.h"
 #include "tessera/learn/train/options.h"
@@ -47,7 +47,7 @@ class LanguageTrainee : public Optimized {
 
 // `weights` are also those that preferences are compared with. Of `options` device, threads, weight
 // decay and clipping count.
-Result<std::unique_ptr<LanguageTrainee>> make_language_trainee(const nn::LanguageSpec& spec,
+Result<std::unique_ptr<LanguageTrainee>> make_language_trainee(const lm::LanguageSpec& spec,
                                                                const Weights& weights,
                                                                const TraineeOptions& options,
                                                                const LanguageLossOptions& loss);

@@ -414,9 +414,9 @@ Result<Recipe> recipe_from_text(const std::string& text) {
                     fmt::join(kRecipes, ", "));
 }
 
-Result<nn::TrainedLanguage> start_language(const LanguageOptions& options) {
+Result<lm::TrainedLanguage> start_language(const LanguageOptions& options) {
   if (!options.train.init.empty()) {
-    TESSERA_TRY(nn::TrainedLanguage from, nn::load_language(options.train.init));
+    TESSERA_TRY(lm::TrainedLanguage from, lm::load_language(options.train.init));
     if (from.schema != lm::schema()) {
       return make_error(ErrorCode::kInvalidArgument, "{} reads words of another schema",
                         options.train.init);
@@ -429,10 +429,10 @@ Result<nn::TrainedLanguage> start_language(const LanguageOptions& options) {
     }
     return from;
   }
-  nn::TrainedLanguage fresh;
+  lm::TrainedLanguage fresh;
   TESSERA_TRY(fresh.spec,
-              nn::make_language_spec(options.train.hyper, lm::kWordNumbers, lm::kValueNumbers));
-  TESSERA_TRY(fresh.weights, nn::initial_weights(fresh.spec, options.train.seed));
+              lm::make_language_spec(options.train.hyper, lm::kWordNumbers, lm::kValueNumbers));
+  TESSERA_TRY(fresh.weights, lm::initial_weights(fresh.spec, options.train.seed));
   fresh.schema = lm::schema();
   return fresh;
 }

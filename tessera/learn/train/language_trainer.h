@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/learn/nn/language_file.h"
+#include "tessera/learn/lm/language_file.h"
 #include "tessera/learn/train/language_trainee.h"
 #include "tessera/learn/train/options.h"
 
@@ -61,7 +61,7 @@ struct LanguageReport {
 };
 
 struct TrainedLanguageRun {
-  nn::TrainedLanguage model;  // of the best validation
+  lm::TrainedLanguage model;  // of the best validation
   LanguageScores scores;      // of held-out sentences
   std::vector<LanguageReport> history;
   std::size_t sentences = 0, subjects = 0, weights = 0;  // weights: numbers
@@ -70,12 +70,12 @@ struct TrainedLanguageRun {
 
 // Sentences and what training begins with.
 struct LanguageTask {
-  nn::TrainedLanguage start;  // spec, schema, weights, notes of what it was trained on
+  lm::TrainedLanguage start;  // spec, schema, weights, notes of what it was trained on
   Sentences sentences;
 };
 // From `options.train.init`, or fresh with the sizes of `hyper`. `schema`: of the words of
 // sentences.
-Result<nn::TrainedLanguage> start_language(const LanguageOptions& options);
+Result<lm::TrainedLanguage> start_language(const LanguageOptions& options);
 
 // The same weights come from the same task and options on the same machine, however often the run
 // was interrupted. kInvalidArgument: nothing to learn from, or options that make no sense.

@@ -15,12 +15,12 @@ namespace {
 constexpr int kDeviceRows = 1024, kCoreRows = 32;
 
 // Where the time of a model went, whatever is left being that of the space.
-Result<Json> profile_json(model::LanguageModel& model, double elapsed_s) {
-  const model::LanguageModel::Times times = model.times();
-  TESSERA_TRY(const std::vector<model::LanguageModel::KernelTime> kernels, model.profile());
+Result<Json> profile_json(lm::LanguageModel& model, double elapsed_s) {
+  const lm::LanguageModel::Times times = model.times();
+  TESSERA_TRY(const std::vector<lm::LanguageModel::KernelTime> kernels, model.profile());
   auto list = Json::array();
   double sum_us = 0;
-  for (const model::LanguageModel::KernelTime& k : kernels) {
+  for (const lm::LanguageModel::KernelTime& k : kernels) {
     list.push_back({{"name", k.name}, {"us", k.us}});
     sum_us += k.us;
   }

@@ -6,9 +6,9 @@
 #include <span>
 
 #include "tessera/backend/exec/model_runner.h"
-#include "tessera/learn/nn/language_network.h"
+#include "tessera/learn/lm/language_network.h"
 
-namespace tessera::model {
+namespace tessera::lm {
 
 class LanguageBlock {
  public:
@@ -17,7 +17,7 @@ class LanguageBlock {
   // The prompt of the sentences from here on: its mask, and of each layer its keys and values.
   virtual Result<void> begin(std::span<const HostTensor> prompt) = 0;
   // Where to write the next word of a row that has said so many before, by
-  // nn::write_answer_word(). Rows may be written by several threads.
+  // write_answer_word(). Rows may be written by several threads.
   virtual float* word(std::int64_t row, std::int64_t said) = 0;
   // Reads the words that were written since the last run, and keeps them where there is room.
   virtual Result<void> run() = 0;
@@ -27,13 +27,12 @@ class LanguageBlock {
   virtual Result<void> store(std::size_t cache, const float* from) = 0;
 };
 
-// By nn::build_step in this process: words are written into the runner's inputs, and kept there.
+// By build_step in this process: words are written into the runner's inputs, and kept there.
 Result<std::unique_ptr<LanguageBlock>> block_here(exec::ModelRunner& runner,
-                                                  const nn::LanguageSpec& spec,
-                                                  const nn::StepShape& shape);
-// By nn::build_keeping_step on a GPU: words go there and queries come back, all else stays.
+                                                  const LanguageSpec& spec, const StepShape& shape);
+// By build_keeping_step on a GPU: words go there and queries come back, all else stays.
 Result<std::unique_ptr<LanguageBlock>> block_on_device(exec::ModelRunner& runner,
-                                                       const nn::LanguageSpec& spec,
-                                                       const nn::StepShape& shape);
+                                                       const LanguageSpec& spec,
+                                                       const StepShape& shape);
 
-}  // namespace tessera::model
+}  // namespace tessera::lm

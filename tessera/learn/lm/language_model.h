@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "tessera/learn/infer/compiled_network.h"
+#include "tessera/learn/lm/language_block.h"
+#include "tessera/learn/lm/language_file.h"
 #include "tessera/learn/lm/reader.h"
-#include "tessera/learn/model/language_block.h"
-#include "tessera/learn/nn/language_file.h"
 #include "tessera/support/parallel.h"
 
-namespace tessera::model {
+namespace tessera::lm {
 
 struct LanguageOptions {
   int threads = 1;  // cores that are used at once
@@ -26,12 +26,12 @@ struct LanguageOptions {
 
 // Questions with one legal value are no words: they are answered without the network, as in
 // training.
-class LanguageModel final : public lm::Reader {
+class LanguageModel final : public Reader {
  public:
   // kInvalidArgument: it reads words of another schema.
   static Result<std::unique_ptr<LanguageModel>> load(const std::string& path,
                                                      const LanguageOptions& options);
-  static Result<std::unique_ptr<LanguageModel>> make(nn::TrainedLanguage language,
+  static Result<std::unique_ptr<LanguageModel>> make(TrainedLanguage language,
                                                      const LanguageOptions& options);
   ~LanguageModel() override;
 
@@ -39,12 +39,12 @@ class LanguageModel final : public lm::Reader {
   // either reads anything.
   std::unique_ptr<LanguageModel> twin();
 
-  const nn::TrainedLanguage& language() const { return language_; }
+  const TrainedLanguage& language() const { return language_; }
 
   // Prompts lose the words behind the most that the network reads.
-  Result<void> begin(const lm::Subject& subject, int rows, float quality) override;
+  Result<void> begin(const Subject& subject, int rows, float quality) override;
   // Answers behind the most that the network reads are all as likely as each other.
-  Result<std::vector<float>> step(std::span<const lm::Step> steps) override;
+  Result<std::vector<float>> step(std::span<const Step> steps) override;
   Result<void> copy_rows(std::span<const std::int32_t> sources) override;
 
   std::size_t instances() const;  // built so far
@@ -90,19 +90,19 @@ class LanguageModel final : public lm::Reader {
     double build_s = 0;  // that it took to build
   };
 
-  LanguageModel(nn::TrainedLanguage language, LanguageOptions options, std::shared_ptr<Code> code);
+  LanguageModel(TrainedLanguage language, LanguageOptions options, std::shared_ptr<Code> code);
   Result<void> compile(std::unique_ptr<infer::CompiledNetwork>& slot, Result<nn::Network> network,
                        runtime::Device* device);
   Result<void> read_subject();
   Result<void> read_prompt();
   Result<void> read_values();
   Result<void> make_blocks(int rows);
-  void write_word(const lm::Step& step);
+  void write_word(const Step& step);
   Result<void> run_blocks(const std::vector<bool>& busy);
-  void write_chances(const lm::Step& step, bool known, float* out) const;
+  void write_chances(const Step& step, bool known, float* out) const;
   std::size_t block_of(std::int64_t row) const;
 
-  nn::TrainedLanguage language_;
+  TrainedLanguage language_;
   LanguageOptions options_;
   std::size_t threads_;
   Workers workers_;  // on rows
@@ -110,18 +110,18 @@ class LanguageModel final : public lm::Reader {
   std::size_t number_;  // among the twins
 
   // Of the last subject that was read, which is `read_`.
-  lm::Subject read_;
+  Subject read_;
   std::vector<std::size_t> first_value_;  // of each question, among choices_
   std::vector<float> choices_;
   std::vector<HostTensor> prompt_;  // mask, and of each layer keys and values
 
   // Of the sentences that were begun.
-  const lm::Subject* subject_ = nullptr;
-  float quality_ = lm::kUnknownQuality;
+  const Subject* subject_ = nullptr;
+  float quality_ = kUnknownQuality;
   std::vector<Row> rows_;
   std::vector<LanguageBlock*> blocks_;
   StepKey key_{};
   Times times_;
 };
 
-}  // namespace tessera::model
+}  // namespace tessera::lm

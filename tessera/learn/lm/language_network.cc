@@ -1,4 +1,4 @@
-#include "tessera/learn/nn/language_network.h"
+#include "tessera/learn/lm/language_network.h"
 
 #include <algorithm>
 #include <array>
@@ -9,9 +9,15 @@
 
 #include "tessera/learn/nn/network_builder.h"
 
-namespace tessera::nn {
+namespace tessera::lm {
 
 using graph::kNoValue;
+using graph::ValueId;
+using nn::Hyper;
+using nn::Linear;
+using nn::Network;
+using nn::NetworkBuilder;
+using nn::Norm;
 
 namespace {
 
@@ -99,8 +105,8 @@ class Writer {
     answer_words_ = {b.linear_layer("answer.0", answer_columns(spec), width),
                      b.linear_layer("answer.1", width, width)};
     if (!rotary) {
-      prompt_places_ = b.parameter("prompt.places", {max_prompt, width}, Init::kNormal, width);
-      answer_places_ = b.parameter("answer.places", {max_answers, width}, Init::kNormal, width);
+      prompt_places_ = b.parameter("prompt.places", {max_prompt, width}, nn::Init::kNormal, width);
+      answer_places_ = b.parameter("answer.places", {max_answers, width}, nn::Init::kNormal, width);
     }
     for (std::int64_t i = 0; i < spec.hyper.at("layers"); ++i) {
       const std::string name = fmt::format("layer{}.", i);
@@ -286,7 +292,7 @@ HostTensor causal(std::int64_t answers) {
 
 Result<Network> finish(NetworkBuilder& b,
                        const std::vector<std::pair<std::string, ValueId>>& outputs) {
-  return b.finish(Rows::kStatement, outputs);  // it reads none
+  return b.finish(nn::Rows::kStatement, outputs);  // it reads none
 }
 
 }  // namespace
@@ -526,8 +532,8 @@ Result<std::map<std::string, HostTensor>> initial_weights(const LanguageSpec& sp
   TESSERA_TRY(const Network network, build_choices(spec, 1));
   Rng rng(seed);
   std::map<std::string, HostTensor> weights;
-  for (const Parameter& p : network.parameters) weights[p.name] = initial_value(p, rng);
+  for (const nn::Parameter& p : network.parameters) weights[p.name] = initial_value(p, rng);
   return weights;
 }
 
-}  // namespace tessera::nn
+}  // namespace tessera::lm

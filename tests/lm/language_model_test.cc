@@ -1,4 +1,4 @@
-#include "tessera/learn/model/language_model.h"
+#include "tessera/learn/lm/language_model.h"
 
 #include <cmath>
 #include <filesystem>
@@ -14,7 +14,7 @@
 #include "tessera/machine/target/cpus.h"
 #include "tessera/scheduling/space/space.h"
 
-namespace tessera::model {
+namespace tessera::lm {
 namespace {
 
 struct Said {
@@ -29,42 +29,41 @@ Numbers random_numbers(Rng& rng) {
   return out;
 }
 
-lm::Subject random_subject(std::size_t words, const std::vector<int>& values, Rng& rng) {
-  lm::Subject subject;
-  for (std::size_t i = 0; i < words; ++i) subject.prompt.push_back(random_numbers<lm::Word>(rng));
+Subject random_subject(std::size_t words, const std::vector<int>& values, Rng& rng) {
+  Subject subject;
+  for (std::size_t i = 0; i < words; ++i) subject.prompt.push_back(random_numbers<Word>(rng));
   for (const int count : values) {
-    lm::Question question;
-    question.word = random_numbers<lm::Word>(rng);
-    for (int v = 0; v < count; ++v) question.values.push_back(random_numbers<lm::Value>(rng));
+    Question question;
+    question.word = random_numbers<Word>(rng);
+    for (int v = 0; v < count; ++v) question.values.push_back(random_numbers<Value>(rng));
     subject.questions.push_back(question);
   }
   return subject;
 }
 
-nn::TrainedLanguage random_language(const nn::Hyper& hyper = {}) {
-  nn::TrainedLanguage out;
+TrainedLanguage random_language(const nn::Hyper& hyper = {}) {
+  TrainedLanguage out;
   nn::Hyper all = {{"width", 16}, {"layers", 2}, {"heads", 4},       {"key_heads", 2},
                    {"ffn", 24},   {"choice", 8}, {"max_prompt", 40}, {"max_answers", 20}};
   for (const auto& [name, value] : hyper) all[name] = value;
-  out.spec = nn::make_language_spec(all, lm::kWordNumbers, lm::kValueNumbers).value();
-  out.weights = nn::initial_weights(out.spec, 3).value();
-  out.schema = lm::schema();
+  out.spec = make_language_spec(all, kWordNumbers, kValueNumbers).value();
+  out.weights = initial_weights(out.spec, 3).value();
+  out.schema = schema();
   return out;
 }
 
 // The definition, by the interpreter: chances of the legal values at each word.
-std::vector<std::vector<double>> reference(const nn::TrainedLanguage& language,
-                                           const lm::Subject& subject,
+std::vector<std::vector<double>> reference(const TrainedLanguage& language, const Subject& subject,
                                            const std::vector<Said>& said, float quality) {
-  const nn::LanguageSpec& spec = language.spec;
-  nn::LanguageShape shape;
+  const LanguageSpec& spec = language.spec;
+  LanguageShape shape;
   shape.prompt = static_cast<std::int64_t>(subject.prompt.size());
   shape.answers = static_cast<std::int64_t>(said.size());
   shape.questions = static_cast<std::int64_t>(subject.questions.size());
-  for (const lm::Question& q : subject.questions) {
+  for (const Question& q : subject.questions) {
     shape.values = std::max(shape.values, static_cast<std::int64_t>(q.values.size()));
   }
-  const nn::Network network = nn::build_sentences(spec, shape).value();
+  const nn::Network network = build_sentences(spec, shape).value();
   std::vector<HostTensor> in;
   for (const graph::ValueId id : network.graph.inputs) {
     const auto weight = language.weights.find(network.graph.value(id).name);
@@ -74,25 +73,25 @@ std::vector<std::vector<double>> reference(const nn::TrainedLanguage& language,
   }
   for (std::size_t i = 0; i < subject.prompt.size(); ++i) {
     std::copy(subject.prompt[i].begin(), subject.prompt[i].end(),
-              in[0].as<float>() + i * lm::kWordNumbers);
+              in[0].as<float>() + i * kWordNumbers);
     in[1].as<float>()[i] = 1;
   }
   for (std::size_t i = 0; i < said.size(); ++i) {
-    const lm::Question& now = subject.questions[static_cast<std::size_t>(said[i].question)];
-    const lm::Question* before =
+    const Question& now = subject.questions[static_cast<std::size_t>(said[i].question)];
+    const Question* before =
         i == 0 ? nullptr : &subject.questions[static_cast<std::size_t>(said[i - 1].question)];
-    nn::write_answer_word(
+    write_answer_word(
         spec, now.word.data(), i == 0 ? nullptr : before->word.data(),
         i == 0 ? nullptr : before->values[static_cast<std::size_t>(said[i - 1].taken)].data(),
-        quality, in[2].as<float>() + static_cast<std::int64_t>(i) * nn::answer_columns(spec));
+        quality, in[2].as<float>() + static_cast<std::int64_t>(i) * answer_columns(spec));
   }
   for (std::size_t q = 0; q < subject.questions.size(); ++q) {
-    const lm::Question& question = subject.questions[q];
-    std::copy(question.word.begin(), question.word.end(), in[3].as<float>() + q * lm::kWordNumbers);
+    const Question& question = subject.questions[q];
+    std::copy(question.word.begin(), question.word.end(), in[3].as<float>() + q * kWordNumbers);
     for (std::size_t v = 0; v < question.values.size(); ++v) {
       std::copy(
           question.values[v].begin(), question.values[v].end(),
-          in[4].as<float>() + (q * static_cast<std::size_t>(shape.values) + v) * lm::kValueNumbers);
+          in[4].as<float>() + (q * static_cast<std::size_t>(shape.values) + v) * kValueNumbers);
     }
   }
   const auto out = graph::evaluate(network.graph, in);
@@ -120,7 +119,7 @@ std::vector<std::vector<float>> read(LanguageModel& model, std::int32_t row,
                                      const std::vector<Said>& said, std::int32_t previous = -1) {
   std::vector<std::vector<float>> out;
   for (const Said& s : said) {
-    const lm::Step step{row, s.question, previous, s.legal};
+    const Step step{row, s.question, previous, s.legal};
     out.push_back(model.step({&step, 1}).value());
     previous = s.taken;
   }
@@ -139,9 +138,9 @@ const std::vector<Said> kChoices = {kSaid[0], kSaid[2], kSaid[3]};
 
 void expect_definition(const nn::Hyper& hyper, runtime::Device* device = nullptr) {
   Rng rng(5);
-  const nn::TrainedLanguage language = random_language(hyper);
+  const TrainedLanguage language = random_language(hyper);
   const auto model = LanguageModel::make(language, {.threads = 2, .device = device}).value();
-  const lm::Subject subject = random_subject(5, kCounts, rng);
+  const Subject subject = random_subject(5, kCounts, rng);
   const auto want = reference(language, subject, kChoices, 0.9F);
   // Alone, and as one of more rows than a block of this process has.
   for (const int rows : device != nullptr ? std::vector<int>{5} : std::vector<int>{1, 70}) {
@@ -162,20 +161,20 @@ TEST(LanguageModel, ReadsAsItsDefinitionSaysWithRotaryPositions) {
 
 void expect_rows_apart(const nn::Hyper& hyper, runtime::Device* device) {
   Rng rng(6);
-  const nn::TrainedLanguage language = random_language(hyper);
+  const TrainedLanguage language = random_language(hyper);
   const auto model = LanguageModel::make(language, {.threads = 1, .device = device}).value();
-  const lm::Subject subject = random_subject(3, kCounts, rng);
+  const Subject subject = random_subject(3, kCounts, rng);
   const std::vector<Said> other = {{2, 0, {0, 1, 2, 3}}, {0, 1, {0, 1}}, {3, 2, {1, 2}}};
-  ASSERT_TRUE(model->begin(subject, 3, lm::kUnknownQuality).ok());
+  ASSERT_TRUE(model->begin(subject, 3, kUnknownQuality).ok());
   (void)read(*model, 0, {kChoices[0], kChoices[1]});
   (void)read(*model, 1, {other[0], other[1]});
   const std::int32_t sources[] = {1, 0, 1};
   ASSERT_TRUE(model->copy_rows(sources).ok());
-  const auto first = reference(language, subject, kChoices, lm::kUnknownQuality);
-  const auto second = reference(language, subject, other, lm::kUnknownQuality);
+  const auto first = reference(language, subject, kChoices, kUnknownQuality);
+  const auto second = reference(language, subject, other, kUnknownQuality);
   // All at once, and in any order.
-  const lm::Step steps[] = {{2, 3, other[1].taken, other[2].legal},
-                            {1, 3, kChoices[1].taken, kChoices[2].legal}};
+  const Step steps[] = {{2, 3, other[1].taken, other[2].legal},
+                        {1, 3, kChoices[1].taken, kChoices[2].legal}};
   const std::vector<float> got = model->step(steps).value();
   expect_near({got.begin(), got.begin() + 2}, second[2]);
   expect_near({got.begin() + 2, got.end()}, first[2]);
@@ -205,20 +204,20 @@ TEST_P(LanguageOnGpu, RowsAreApartAndMayBeCopied) {
 
 // Sentences of real spaces, drawn by both.
 TEST_P(LanguageOnGpu, WritesWhatThisProcessWrites) {
-  const nn::TrainedLanguage language = random_language({{"layers", 1}});
+  const TrainedLanguage language = random_language({{"layers", 1}});
   const auto here = LanguageModel::make(language, {.threads = 2}).value();
   const auto there = LanguageModel::make(language, {.threads = 2, .device = device_.get()}).value();
   const te::Dag dag = te::make_dag(te::parse_op_spec("matmul:M=64,N=48,K=32").value()).value();
   const space::Space space =
       space::make_space(dag, target::code_target(target::find_target("neoverse-v1").value(), 1))
           .value();
-  const auto write = [&](lm::Reader& reader, int rows) {
-    lm::Generator generator(space, reader, {.rows = rows, .threads = 2});
+  const auto write = [&](Reader& reader, int rows) {
+    Generator generator(space, reader, {.rows = rows, .threads = 2});
     Rng rng(3);
     return generator.sample(40, rng, [](const decide::Candidate&) { return true; }).value();
   };
   // How many are written side by side changes nothing either.
-  const std::vector<lm::Generated> want = write(*here, 24), got = write(*there, 16);
+  const std::vector<Generated> want = write(*here, 24), got = write(*there, 16);
   ASSERT_EQ(want.size(), 40u);
   ASSERT_EQ(got.size(), want.size());
   for (std::size_t i = 0; i < want.size(); ++i) {
@@ -233,9 +232,9 @@ INSTANTIATE_TEST_SUITE_P(Devices, LanguageOnGpu,
 
 TEST(LanguageModel, LongPromptsAndSentencesAreCutOff) {
   Rng rng(7);
-  const nn::TrainedLanguage language = random_language({{"max_prompt", 4}, {"max_answers", 2}});
+  const TrainedLanguage language = random_language({{"max_prompt", 4}, {"max_answers", 2}});
   const auto model = LanguageModel::make(language, {.threads = 1}).value();
-  lm::Subject subject = random_subject(6, kCounts, rng);
+  Subject subject = random_subject(6, kCounts, rng);
   ASSERT_TRUE(model->begin(subject, 1, 1).ok());
   const auto got = read(*model, 0, kChoices);
   subject.prompt.resize(4);
@@ -245,18 +244,18 @@ TEST(LanguageModel, LongPromptsAndSentencesAreCutOff) {
 }
 
 TEST(LanguageModel, RefusesWordsOfAnotherSchema) {
-  nn::TrainedLanguage language = random_language();
+  TrainedLanguage language = random_language();
   language.schema = "another";
   const std::string path = ::testing::TempDir() + "tessera_language_model.safetensors";
-  ASSERT_TRUE(nn::save_language(language, nn::WeightStorage::kF16, path).ok());
+  ASSERT_TRUE(save_language(language, WeightStorage::kF16, path).ok());
   const auto model = LanguageModel::load(path, {.threads = 1});
   ASSERT_FALSE(model.ok());
   EXPECT_NE(model.error().message.find("words of schema another"), std::string::npos);
   EXPECT_FALSE(LanguageModel::load(path + ".absent", {.threads = 1}).ok());
-  language.schema = lm::schema();
+  language.schema = schema();
   const auto good = LanguageModel::make(language, {.threads = 1}).value();
-  EXPECT_FALSE(good->begin(lm::Subject{}, 0, 1).ok());
+  EXPECT_FALSE(good->begin(Subject{}, 0, 1).ok());
 }
 
 }  // namespace
-}  // namespace tessera::model
+}  // namespace tessera::lm

@@ -1,20 +1,20 @@
-#include "tessera/learn/model/language_block.h"
+#include "tessera/learn/lm/language_block.h"
 
 #include <algorithm>
 #include <cstring>
 
-namespace tessera::model {
+namespace tessera::lm {
 namespace {
 
 constexpr std::int64_t kNoWord = -1;  // of a row that has none to read
 
 // What both kinds of blocks know.
 struct Sizes {
-  Sizes(const nn::LanguageSpec& spec, const nn::StepShape& step)
+  Sizes(const LanguageSpec& spec, const StepShape& step)
       : rows(step.rows),
         prompt(step.prompt),
         cache(step.cache),
-        columns(nn::answer_columns(spec)),
+        columns(answer_columns(spec)),
         most(spec.hyper.at("max_answers")),
         choice(spec.hyper.at("choice")),
         kept(spec.hyper.at("key_heads") * spec.hyper.at("width") / spec.hyper.at("heads")),
@@ -36,7 +36,7 @@ std::size_t kept_input(std::size_t first, std::size_t cache) {
 
 class BlockHere final : public LanguageBlock {
  public:
-  BlockHere(exec::ModelRunner& runner, const nn::LanguageSpec& spec, const nn::StepShape& shape)
+  BlockHere(exec::ModelRunner& runner, const LanguageSpec& spec, const StepShape& shape)
       : runner_(runner), sizes_(spec, shape), said_(static_cast<std::size_t>(shape.rows), kNoWord) {
     // What is masked must still be finite.
     for (std::size_t c = 0; c < 2 * sizes_.layers; ++c)
@@ -103,7 +103,7 @@ class BlockHere final : public LanguageBlock {
 
 class BlockOnDevice final : public LanguageBlock {
  public:
-  BlockOnDevice(exec::ModelRunner& runner, const nn::LanguageSpec& spec, const nn::StepShape& shape)
+  BlockOnDevice(exec::ModelRunner& runner, const LanguageSpec& spec, const StepShape& shape)
       : runner_(runner),
         sizes_(spec, shape),
         words_(DType::kF32, {sizes_.rows, sizes_.columns}),
@@ -172,17 +172,17 @@ class BlockOnDevice final : public LanguageBlock {
 }  // namespace
 
 Result<std::unique_ptr<LanguageBlock>> block_here(exec::ModelRunner& runner,
-                                                  const nn::LanguageSpec& spec,
-                                                  const nn::StepShape& shape) {
+                                                  const LanguageSpec& spec,
+                                                  const StepShape& shape) {
   return std::unique_ptr<LanguageBlock>(new BlockHere(runner, spec, shape));
 }
 
 Result<std::unique_ptr<LanguageBlock>> block_on_device(exec::ModelRunner& runner,
-                                                       const nn::LanguageSpec& spec,
-                                                       const nn::StepShape& shape) {
+                                                       const LanguageSpec& spec,
+                                                       const StepShape& shape) {
   auto made = std::make_unique<BlockOnDevice>(runner, spec, shape);
   TESSERA_DO(made->prepare());
   return std::unique_ptr<LanguageBlock>(std::move(made));
 }
 
-}  // namespace tessera::model
+}  // namespace tessera::lm

@@ -1,4 +1,4 @@
-#include "tessera/learn/nn/language_network.h"
+#include "tessera/learn/lm/language_network.h"
 
 #include <cmath>
 #include <numeric>
@@ -8,8 +8,11 @@
 
 #include "tessera/frontend/graph/op.h"
 
-namespace tessera::nn {
+namespace tessera::lm {
 namespace {
+
+using nn::Hyper;
+using nn::Network;
 
 constexpr std::int64_t kWord = 7, kValue = 5;
 
@@ -207,7 +210,7 @@ TEST(LanguageNetwork, ReachesAHundredMillionWeights) {
     const LanguageSpec spec = make_language_spec(hyper, 164, 55).value();
     std::int64_t sum = 0;
     const Network network = build_choices(spec, 1).value();
-    for (const Parameter& p : network.parameters) sum += elements(p.shape);
+    for (const nn::Parameter& p : network.parameters) sum += elements(p.shape);
     return sum;
   };
   EXPECT_GT(
@@ -255,4 +258,4 @@ TEST(AnswerWord, TellsQuestionAnswerBeforeAndQuality) {
 }
 
 }  // namespace
-}  // namespace tessera::nn
+}  // namespace tessera::lm

@@ -1,4 +1,4 @@
-#include "tessera/learn/nn/language_file.h"
+#include "tessera/learn/lm/language_file.h"
 
 #include <cmath>
 #include <cstring>
@@ -8,7 +8,7 @@
 
 #include "tessera/learn/nn/network_file.h"
 
-namespace tessera::nn {
+namespace tessera::lm {
 namespace {
 
 TrainedLanguage small_model() {
@@ -64,7 +64,7 @@ TEST(LanguageFile, RefusesWhatIsNotOne) {
   std::filesystem::remove(path);
   EXPECT_FALSE(message().empty());
   ASSERT_TRUE(save_language(model, WeightStorage::kF32, path).ok());
-  EXPECT_NE(load_network(path).error().message.find("not a cost model of Tessera"),
+  EXPECT_NE(nn::load_network(path).error().message.find("not a cost model of Tessera"),
             std::string::npos);
   model.weights.at("query.bias").as<float>()[0] = NAN;
   EXPECT_FALSE(save_language(model, WeightStorage::kF32, path).ok());
@@ -79,4 +79,4 @@ TEST(LanguageFile, RefusesWhatIsNotOne) {
 }
 
 }  // namespace
-}  // namespace tessera::nn
+}  // namespace tessera::lm

@@ -11,7 +11,7 @@
 
 #include "tessera/learn/nn/network.h"
 
-namespace tessera::nn {
+namespace tessera::lm {
 
 // Numbers that say how good a sentence is, or is asked to be.
 inline constexpr std::int64_t kQualityNumbers = 8;
@@ -21,12 +21,13 @@ struct LanguageSpec {
   // Complete. "width", "layers", "heads", "key_heads" (shared by heads / key_heads heads each),
   // "ffn", "choice" (numbers of a query), "rotary" (0: learnt positions), "max_prompt",
   // "max_answers".
-  Hyper hyper;
+  nn::Hyper hyper;
   friend bool operator==(const LanguageSpec&, const LanguageSpec&) = default;
 };
-const Hyper& language_defaults();
+const nn::Hyper& language_defaults();
 // `hyper` may leave names out: defaults. kInvalidArgument for unknown names and useless values.
-Result<LanguageSpec> make_language_spec(const Hyper& hyper, std::int64_t word, std::int64_t value);
+Result<LanguageSpec> make_language_spec(const nn::Hyper& hyper, std::int64_t word,
+                                        std::int64_t value);
 
 // Numbers of an answer's word: the question, the one before it with the value taken there, and the
 // quality. A null `before` or `taken`: there is none.
@@ -47,14 +48,14 @@ struct LanguageShape {
 // answers, answer_columns], questions [subjects, questions, word], values [subjects, questions,
 // values, value]. Out: query [subjects, sentences, answers, choice], choices [subjects, questions,
 // values, choice]. Words behind the end of a sentence change nothing before it.
-Result<Network> build_sentences(const LanguageSpec& spec, const LanguageShape& shape);
+Result<nn::Network> build_sentences(const LanguageSpec& spec, const LanguageShape& shape);
 
 // In: prompt [1, words, word], prompt_mask [1, words]. Out, of each layer: keys and values
 // [words, key_heads, d].
-Result<Network> build_prompt(const LanguageSpec& spec, std::int64_t words);
+Result<nn::Network> build_prompt(const LanguageSpec& spec, std::int64_t words);
 
 // In: questions [1, count, word], values [1, count, 1, value]. Out: choices [1, count, 1, choice].
-Result<Network> build_choices(const LanguageSpec& spec, std::int64_t count);
+Result<nn::Network> build_choices(const LanguageSpec& spec, std::int64_t count);
 
 // One word of each of `rows` sentences about one subject. In: words [rows, answer_columns], at
 // [rows, max_answers] (1 at the word's place), prompt_mask [1, prompt], cache_mask [rows, cache],
@@ -64,18 +65,18 @@ Result<Network> build_choices(const LanguageSpec& spec, std::int64_t count);
 struct StepShape {
   std::int64_t rows = 1, prompt = 1, cache = 1;
 };
-Result<Network> build_step(const LanguageSpec& spec, const StepShape& shape);
+Result<nn::Network> build_step(const LanguageSpec& spec, const StepShape& shape);
 // The same for caches that stay where the network runs. Instead of at and cache_mask it reads said
 // [rows, 2]: how many words the sentence has, and 1 where this is a further one, 0 where the row
 // keeps what it has. Instead of the word's key and value it gives, of each layer, the keys and
 // values [rows, cache, key_heads, d] with the word's behind the others, where there is room.
-Result<Network> build_keeping_step(const LanguageSpec& spec, const StepShape& shape);
+Result<nn::Network> build_keeping_step(const LanguageSpec& spec, const StepShape& shape);
 
 // Of `network`'s data inputs, those before the parameters: how many.
-std::size_t data_inputs(const Network& network);
+std::size_t data_inputs(const nn::Network& network);
 
 // Fresh weights: the same for the same seed on every machine.
 Result<std::map<std::string, HostTensor>> initial_weights(const LanguageSpec& spec,
                                                           std::uint64_t seed);
 
-}  // namespace tessera::nn
+}  // namespace tessera::lm

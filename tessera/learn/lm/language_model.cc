@@ -1,4 +1,4 @@
-#include "tessera/learn/model/language_model.h"
+#include "tessera/learn/lm/language_model.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include "tessera/support/clock.h"
 #include "tessera/support/parallel.h"
 
-namespace tessera::model {
+namespace tessera::lm {
 namespace {
 
 // Sizes of instances: each is compiled when it is first needed. Rows of a block that nobody uses
@@ -44,7 +44,7 @@ class Stopwatch {
 
 }  // namespace
 
-LanguageModel::LanguageModel(nn::TrainedLanguage language, LanguageOptions options,
+LanguageModel::LanguageModel(TrainedLanguage language, LanguageOptions options,
                              std::shared_ptr<Code> code)
     : language_(std::move(language)),
       options_(std::move(options)),
@@ -65,21 +65,21 @@ std::size_t LanguageModel::instances() const { return code_->prompts.size() + co
 
 Result<std::unique_ptr<LanguageModel>> LanguageModel::load(const std::string& path,
                                                            const LanguageOptions& options) {
-  TESSERA_TRY(nn::TrainedLanguage language, nn::load_language(path));
+  TESSERA_TRY(TrainedLanguage language, load_language(path));
   auto made = make(std::move(language), options);
   if (!made.ok()) return made.error().with_context(path);
   return made;
 }
 
-Result<std::unique_ptr<LanguageModel>> LanguageModel::make(nn::TrainedLanguage language,
+Result<std::unique_ptr<LanguageModel>> LanguageModel::make(TrainedLanguage language,
                                                            const LanguageOptions& options) {
-  if (language.schema != lm::schema() || language.spec.word != lm::kWordNumbers ||
-      language.spec.value != lm::kValueNumbers) {
+  if (language.schema != schema() || language.spec.word != kWordNumbers ||
+      language.spec.value != kValueNumbers) {
     return make_error(ErrorCode::kInvalidArgument,
                       "the model reads words of schema {}, those of this Tessera are {}",
-                      language.schema, lm::schema());
+                      language.schema, schema());
   }
-  TESSERA_DO(nn::build_choices(language.spec, 1));
+  TESSERA_DO(build_choices(language.spec, 1));
   return std::unique_ptr<LanguageModel>(
       new LanguageModel(std::move(language), options, std::make_shared<Code>()));
 }
@@ -97,7 +97,7 @@ Result<void> LanguageModel::compile(std::unique_ptr<infer::CompiledNetwork>& slo
   return {};
 }
 
-Result<void> LanguageModel::begin(const lm::Subject& subject, int rows, float quality) {
+Result<void> LanguageModel::begin(const Subject& subject, int rows, float quality) {
   if (rows < 1) return make_error(ErrorCode::kInvalidArgument, "{} sentences to begin", rows);
   subject_ = &subject;
   quality_ = quality;
@@ -120,9 +120,9 @@ Result<void> LanguageModel::read_subject() {
 
 // Embeds the values of all questions.
 Result<void> LanguageModel::read_values() {
-  const nn::LanguageSpec& spec = language_.spec;
+  const LanguageSpec& spec = language_.spec;
   const std::int64_t choice = spec.hyper.at("choice");
-  if (!code_->values) TESSERA_DO(compile(code_->values, nn::build_choices(spec, kValues), nullptr));
+  if (!code_->values) TESSERA_DO(compile(code_->values, build_choices(spec, kValues), nullptr));
   exec::ModelRunner& runner = code_->values->runner(0);
   auto* const words = static_cast<float*>(runner.input_data(0));
   auto* const numbers = static_cast<float*>(runner.input_data(1));
@@ -138,10 +138,10 @@ Result<void> LanguageModel::read_values() {
     return {};
   };
   std::size_t count = 0;
-  for (const lm::Question& question : subject_->questions) {
+  for (const Question& question : subject_->questions) {
     first_value_.push_back(count);
     count += question.values.size();
-    for (const lm::Value& value : question.values) {
+    for (const Value& value : question.values) {
       std::copy(question.word.begin(), question.word.end(), words + filled * spec.word);
       std::copy(value.begin(), value.end(), numbers + filled * spec.value);
       if (++filled == kValues) TESSERA_DO(flush());
@@ -153,7 +153,7 @@ Result<void> LanguageModel::read_values() {
 Result<void> LanguageModel::make_blocks(int rows) {
   const nn::Hyper& hyper = language_.spec.hyper;
   const auto open = std::count_if(subject_->questions.begin(), subject_->questions.end(),
-                                  [](const lm::Question& q) { return q.values.size() > 1; });
+                                  [](const Question& q) { return q.values.size() > 1; });
   const std::int64_t share =
       (rows + static_cast<std::int64_t>(threads_) - 1) / static_cast<std::int64_t>(threads_);
   const std::int64_t here = share <= kSmallBlock ? kSmallBlock : kBlock;
@@ -163,12 +163,12 @@ Result<void> LanguageModel::make_blocks(int rows) {
           .prompt = size_for(kPrompts, static_cast<std::int64_t>(subject_->prompt.size()),
                              hyper.at("max_prompt")),
           .cache = size_for(kCaches, open, hyper.at("max_answers"))};
-  const nn::StepShape shape{.rows = key_.rows, .prompt = key_.prompt, .cache = key_.cache};
+  const StepShape shape{.rows = key_.rows, .prompt = key_.prompt, .cache = key_.cache};
   StepCode& code = code_->steps[key_];
   if (!code.network) {
     TESSERA_DO(compile(code.network,
-                       options_.device != nullptr ? nn::build_keeping_step(language_.spec, shape)
-                                                  : nn::build_step(language_.spec, shape),
+                       options_.device != nullptr ? build_keeping_step(language_.spec, shape)
+                                                  : build_step(language_.spec, shape),
                        options_.device));
   }
   const auto count = static_cast<std::size_t>((rows + key_.rows - 1) / key_.rows);
@@ -188,9 +188,9 @@ Result<void> LanguageModel::make_blocks(int rows) {
 }
 
 Result<void> LanguageModel::read_prompt() {
-  const nn::LanguageSpec& spec = language_.spec;
+  const LanguageSpec& spec = language_.spec;
   std::unique_ptr<infer::CompiledNetwork>& slot = code_->prompts[key_.prompt];
-  if (!slot) TESSERA_DO(compile(slot, nn::build_prompt(spec, key_.prompt), nullptr));
+  if (!slot) TESSERA_DO(compile(slot, build_prompt(spec, key_.prompt), nullptr));
   exec::ModelRunner& runner = slot->runner(0);
   HostTensor mask(DType::kF32, {1, key_.prompt});
   auto* const words = static_cast<float*>(runner.input_data(0));
@@ -199,7 +199,7 @@ Result<void> LanguageModel::read_prompt() {
     const auto at = static_cast<std::size_t>(i);
     mask.as<float>()[i] = at < subject_->prompt.size() ? 1.0F : 0.0F;
     if (at >= subject_->prompt.size()) continue;
-    const lm::Word& word = subject_->prompt[at];
+    const Word& word = subject_->prompt[at];
     std::copy(word.begin(), word.end(), words + i * spec.word);
   }
   TESSERA_DO(runner.set_input(1, mask));
@@ -214,18 +214,18 @@ std::size_t LanguageModel::block_of(std::int64_t row) const {
   return static_cast<std::size_t>(row / key_.rows);
 }
 
-void LanguageModel::write_word(const lm::Step& step) {
+void LanguageModel::write_word(const Step& step) {
   Row& row = rows_[static_cast<std::size_t>(step.row)];
-  const auto question = [&](std::int32_t i) -> const lm::Question& {
+  const auto question = [&](std::int32_t i) -> const Question& {
     return subject_->questions[static_cast<std::size_t>(i)];
   };
-  const lm::Question* before = row.before < 0 ? nullptr : &question(row.before);
-  const lm::Value* taken =
+  const Question* before = row.before < 0 ? nullptr : &question(row.before);
+  const Value* taken =
       before == nullptr ? nullptr : &before->values[static_cast<std::size_t>(row.taken)];
-  nn::write_answer_word(language_.spec, question(step.question).word.data(),
-                        before == nullptr ? nullptr : before->word.data(),
-                        taken == nullptr ? nullptr : taken->data(), quality_,
-                        blocks_[block_of(step.row)]->word(step.row % key_.rows, row.words));
+  write_answer_word(language_.spec, question(step.question).word.data(),
+                    before == nullptr ? nullptr : before->word.data(),
+                    taken == nullptr ? nullptr : taken->data(), quality_,
+                    blocks_[block_of(step.row)]->word(step.row % key_.rows, row.words));
   row.asked = step.question;
   ++row.words;
 }
@@ -242,7 +242,7 @@ Result<void> LanguageModel::run_blocks(const std::vector<bool>& busy) {
                           [&](std::size_t i) { return reading[i]->run(); });
 }
 
-void LanguageModel::write_chances(const lm::Step& step, bool known, float* out) const {
+void LanguageModel::write_chances(const Step& step, bool known, float* out) const {
   const std::size_t count = step.legal.size();
   if (!known) {
     std::fill_n(out, count, -std::log(static_cast<float>(count)));
@@ -262,12 +262,12 @@ void LanguageModel::write_chances(const lm::Step& step, bool known, float* out) 
   for (std::size_t i = 0; i < count; ++i) out[i] -= most + std::log(sum);
 }
 
-Result<std::vector<float>> LanguageModel::step(std::span<const lm::Step> steps) {
+Result<std::vector<float>> LanguageModel::step(std::span<const Step> steps) {
   TESSERA_CHECK(subject_ != nullptr, "a step before a beginning");
   std::vector<bool> busy(blocks_.size()), known(steps.size());
   std::vector<std::size_t> first(steps.size() + 1);
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    const lm::Step& s = steps[i];
+    const Step& s = steps[i];
     Row& row = rows_.at(static_cast<std::size_t>(s.row));
     if (row.asked >= 0) {
       row.before = std::exchange(row.asked, -1);
@@ -336,4 +336,4 @@ Result<void> LanguageModel::copy_rows(std::span<const std::int32_t> sources) {
   return {};
 }
 
-}  // namespace tessera::model
+}  // namespace tessera::lm

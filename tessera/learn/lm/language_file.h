@@ -4,11 +4,11 @@
 #include <map>
 #include <string>
 
-#include "tessera/learn/nn/language_network.h"
+#include "tessera/learn/lm/language_network.h"
 #include "tessera/support/host_tensor.h"
 #include "tessera/support/result.h"
 
-namespace tessera::nn {
+namespace tessera::lm {
 
 struct TrainedLanguage {
   LanguageSpec spec;
@@ -27,4 +27,4 @@ Result<void> save_language(const TrainedLanguage& model, WeightStorage storage,
                            const std::string& path);
 Result<TrainedLanguage> load_language(const std::string& path);
 
-}  // namespace tessera::nn
+}  // namespace tessera::lm
