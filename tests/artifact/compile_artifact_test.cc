@@ -1,5 +1,6 @@
 #include "tessera/backend/artifact/compile_artifact.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -8,10 +9,12 @@
 #include "tessera/backend/artifact/elf.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/backend/artifact/toolchain.h"
+#include "tessera/frontend/graph/builder.h"
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
 #include "tessera/support/safetensors.h"
 #include "tests/artifact/artifact_fixture.h"
+#include "tests/testing/testing.h"
 
 namespace tessera::artifact {
 namespace {
@@ -109,6 +112,25 @@ TEST(CompileArtifact, DescribesTheModel) {
   EXPECT_EQ(m.steps.size(), 2u);
   EXPECT_GT(m.weights_bytes, (24 * 40 + 40 * 7) * 4);
   EXPECT_EQ(m.model_digest.size(), 16u);
+}
+
+// f32 kernels run on processors of that kind without tiles, too.
+TEST(CompileArtifact, AsksForTileRegistersWhereNarrowNumbersAreMultiplied) {
+  const target::Target target = *target::find_target("sapphirerapids");
+  for (const DType type : {DType::kF32, DType::kBF16}) {
+    graph::GraphBuilder b("product");
+    const graph::ValueId x = b.input("x", {type, {16, 64}});
+    Rng rng(1);
+    const graph::ValueId w = b.constant(random_tensor(type, {64, 32}, rng), "weight");
+    const graph::Graph graph =
+        b.finish({*b.add("contract", {x, w}, {{"a", "mk"}, {"b", "kn"}, {"out", "mn"}})}, {"y"});
+    const auto report = compile_artifact(graph, target, fresh_folder() + to_text(type),
+                                         {.name = "net", .emit = Emit::kObject});
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    const Names& features = report->metadata.features;
+    EXPECT_EQ(std::count(features.begin(), features.end(), "amx-tile"), type == DType::kBF16);
+    EXPECT_EQ(std::count(features.begin(), features.end(), "avx512f"), 1);
+  }
 }
 
 TEST(CompileArtifact, SameInputSameBytes) {

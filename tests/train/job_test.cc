@@ -114,7 +114,7 @@ TEST_F(JobTest, LeavesTheOutputAloneWhenNoEpochWasBetter) {
   EXPECT_TRUE(stopped->trained.interrupted);
   EXPECT_FALSE(stopped->trained.improved);
   EXPECT_FALSE(std::filesystem::exists(flags_.output));
-  EXPECT_EQ(to_json(flags_, *stopped)["output"], "");
+  EXPECT_EQ(to_json(flags_, *stopped).at("output").text(), "");
   EXPECT_EQ(unimproved_note(flags_, stopped->trained),
             "stopped before the first epoch was over: " + flags_.output + " is not written\n");
   stop_ = false;

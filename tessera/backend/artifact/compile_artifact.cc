@@ -244,6 +244,8 @@ Result<ArtifactReport> compile_artifact(graph::Graph graph, const task::TaskGrap
               make_model_program(std::move(graph), tasks, target, name, options.model));
   report.build_ms = milliseconds_since(start);
   Metadata metadata = describe(program.model, name);
+  if (!program.tiles)
+    std::erase_if(metadata.features, [](const std::string& f) { return f.starts_with("amx-"); });
   metadata.library = library_name(metadata.name, options.emit);
   metadata.model_digest = digest;
   Result<Metadata> built = Builder(staging.path(), options, program.model.target)

@@ -1,5 +1,7 @@
 #include "tessera/backend/artifact/model_program.h"
 
+#include <algorithm>
+
 #include <fmt/ranges.h>
 
 #include "tessera/backend/artifact/program_tables.h"
@@ -24,6 +26,15 @@ Result<void> check_steps(const exec::CompiledModel& model) {
                     fmt::join(bad, ", "));
 }
 
+// Tiles multiply narrow numbers only, and the compiler uses them nowhere else.
+bool reads_narrow_numbers(const task::TaskGraph& tasks) {
+  return std::ranges::any_of(tasks.tasks, [](const task::Task& task) {
+    return std::ranges::any_of(task.dag.inputs, [](const te::Input& input) {
+      return size_bytes(input.buffer->dtype) <= 2;
+    });
+  });
+}
+
 }  // namespace
 
 Result<ModelProgram> make_model_program(graph::Graph graph, const task::TaskGraph& tasks,
@@ -31,6 +42,7 @@ Result<ModelProgram> make_model_program(graph::Graph graph, const task::TaskGrap
                                         const exec::ModelOptions& options) {
   ModelProgram out;
   out.branches = exec::has_branches(graph, tasks, target);
+  out.tiles = reads_narrow_numbers(tasks);
   const exec::AheadOfTime ahead{
       .symbol = [&](std::size_t task) { return kernel_symbol(name, task); },
       .branches = out.branches};

@@ -15,6 +15,7 @@ struct ModelProgram {
   exec::CompiledModel model;
   std::vector<runtime::Binary> binaries;
   bool branches = false;  // of a GPU: there is memory to run them side by side
+  bool tiles = false;     // of a CPU: kernels may use its tile registers
 };
 
 // kUnsupported names operators that have no kernels. `name`: prefix of a processor's symbols.
