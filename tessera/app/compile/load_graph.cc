@@ -96,9 +96,13 @@ Result<graph::Graph> import_graph(const std::string& spec, const CompileOptions&
   return about(import_graph(model, options), spec);
 }
 
+Result<graph::Graph> import_undecided(const onnx::Model& model, const CompileOptions& options) {
+  return import_with(model, options, {});
+}
+
 Result<graph::Graph> import_undecided(const std::string& spec, const CompileOptions& options) {
   TESSERA_TRY(const onnx::Model model, load_onnx(spec));
-  return about(import_with(model, options, {}), spec);
+  return about(import_undecided(model, options), spec);
 }
 
 Result<task::PlannedGraph> plan_graph(graph::Graph imported, const CompileOptions& options) {

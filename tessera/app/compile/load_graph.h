@@ -22,6 +22,7 @@ Result<onnx::CheckReport> check_model(const std::string& spec, const CompileOpti
 Result<graph::Graph> import_graph(const onnx::Model& model, const CompileOptions& options);
 Result<graph::Graph> import_graph(const std::string& spec, const CompileOptions& options);
 // The same with every decision left open, for who searches plans; takes longer.
+Result<graph::Graph> import_undecided(const onnx::Model& model, const CompileOptions& options);
 Result<graph::Graph> import_undecided(const std::string& spec, const CompileOptions& options);
 // The imported graph with its tasks, as the options decide about it.
 Result<task::PlannedGraph> plan_graph(graph::Graph imported, const CompileOptions& options);

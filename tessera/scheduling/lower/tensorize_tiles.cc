@@ -176,7 +176,7 @@ class Unit {
       ir::Stmt body = at->body;
       for (const auto* branch = body.as<ir::If>(); branch; branch = body.as<ir::If>()) {
         if (!cut(branch->cond, values, loops, &extents))
-          return refuse("a condition within a tile is no end of a loop");
+          return refuse("a condition within a tile does not end a loop");
         body = branch->then_body;
       }
       store = body.as<ir::Store>();

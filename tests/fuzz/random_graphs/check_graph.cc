@@ -123,7 +123,9 @@ class Checker {
     plan::Decider decider({}, [rng = Rng(options_.plan)](const plan::Point& p) mutable {
       return static_cast<std::int32_t>(rng.below(std::ssize(p.labels)));
     });
-    const auto drawn = task::apply_plan(imported_, app::passes_for(load_), {}, std::move(decider));
+    const auto undecided = app::import_undecided(model_, load_);
+    if (!undecided.ok()) return "plan: " + undecided.error().message;
+    const auto drawn = task::apply_plan(*undecided, app::passes_for(load_), {}, std::move(decider));
     if (!drawn.ok()) return "plan: " + drawn.error().message;
     std::string bad = check_graph_("plan", drawn->graph);
     if (bad.empty() && options_.compile && !drawn->decided.empty()) {
