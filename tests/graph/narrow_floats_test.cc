@@ -140,6 +140,25 @@ TEST(WidenFloats, AllButTablesAndTheBorderOfTheGraph) {
   }
 }
 
+// x - f32(f16(x)) is not zero.
+TEST(WidenFloats, CastsOfTheModelStillRound) {
+  for (const DType type : {DType::kF16, DType::kBF16}) {
+    Net net;
+    const ValueId x = net.input({5, 8});
+    const ValueId rounded =
+        net.op("cast", {net.op("cast", {x}, {{"to", to_text(type)}})}, {{"to", "f32"}});
+    const Graph g = net.finish({net.op("sub", {x, rounded})});
+    PassOptions options;
+    options.widened = {DType::kF16, DType::kBF16};
+    for (const char* origin : {"Cast /round", "BatchNormalization /norm"}) {
+      Graph out = g;
+      for (Node& node : out.nodes) node.origin = origin;
+      ASSERT_TRUE(optimize(out, options).ok());
+      EXPECT_EQ(count(out, "cast"), origin[0] == 'C' ? 2 : 0) << to_text(out);
+    }
+  }
+}
+
 TEST(WidenFloats, NothingWhereTheMachineMultipliesThem) {
   const Graph g = in_type(DType::kBF16);
   Graph out = g;

@@ -1,5 +1,7 @@
 #include "tessera/scheduling/lower/drop_roundings.h"
 
+#include <algorithm>
+
 #include "tessera/lang/ir/visitor.h"
 
 namespace tessera::lower {
@@ -21,6 +23,14 @@ class DropRoundings final : public ir::Mutator {
 
 }  // namespace
 
-ir::Stmt drop_roundings(const ir::Stmt& s) { return DropRoundings()(s); }
+ir::Func drop_roundings(const ir::Func& func) {
+  const auto outputs = func.params.end() - func.num_outputs;
+  if (std::none_of(func.params.begin(), outputs,
+                   [](const ir::Buffer& read) { return is_short(read->dtype); }))
+    return func;
+  ir::Func out = func;
+  out.body = DropRoundings()(func.body);
+  return out;
+}
 
 }  // namespace tessera::lower

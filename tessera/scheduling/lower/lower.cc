@@ -59,7 +59,7 @@ Result<Lowered> lower_loops(const schedule::State& state, const target::Target& 
   PassRunner pass(nest.func, options);
   pass.run("build_loop_nest",
            [](const ir::Stmt& s) { return s; });  // names the input for --print-after
-  pass.run("drop_roundings", drop_roundings);
+  pass.run_func("drop_roundings", drop_roundings);
   pass.run("simplify_loops", simplify);
   pass.run("mark_auto_unroll", [&](const ir::Stmt& s) { return mark_auto_unroll(s, attrs); });
   pass.run("partition_loops", [&](const ir::Stmt& s) { return partition_loops(s, attrs); });

@@ -34,7 +34,7 @@ Result<Lowered> lower_for(const schedule::State& state, std::int64_t warp,
   const LoopAttrs& attrs = nest.attrs;
   PassRunner pass(nest.func, options);
   pass.run("build_loop_nest", [](const ir::Stmt& s) { return s; });
-  pass.run("drop_roundings", drop_roundings);
+  pass.run_func("drop_roundings", drop_roundings);
   pass.run("simplify_loops", simplify);
   Result<void> tensorized;
   pass.run("tensorize_warps", [&](const ir::Stmt& s) {  // before flattening: tiles have two sides

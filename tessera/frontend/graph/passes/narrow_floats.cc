@@ -75,6 +75,9 @@ class ConvertFloats {
     // Numbers that were integers, or become some, may be large.
     if (op == "cast" && narrows)
       return !is_float(node.attrs.dtype("to")) || !is_float(graph_.type(node.inputs[0]).dtype);
+    // A model that rounds to the narrow type by a Cast of its own means it; import rounds what it
+    // computed in f32.
+    if (op == "cast" && !is_from(node.inputs[0])) return node.origin.starts_with("Cast");
     const auto has = [&](const std::vector<ValueId>& ids) {
       return std::any_of(ids.begin(), ids.end(), [&](ValueId id) { return is_from(id); });
     };
