@@ -165,8 +165,8 @@ def compile(model: Union[PathLike, bytes], shapes: Shapes = None, dims: Optional
     cost_model: "shipped" or paths of weights that choose schedules where no plan does.
     target: "cuda" or "opencl" for a GPU, of which ``device`` is the number. threads: of a run, 0: one a core.
     fast_math: "tf32" multiplies f32 on the tensor cores of a GPU, rounded to 10 bits of fraction; "bf16x6" as three
-    parts of bf16, about as exactly as f32. dtype: "bf16" or "f16" computes f32 models in it, with sums in f32, where the
-    machine multiplies it faster.
+    parts of bf16, about as exactly as f32. dtype: "bf16" or "f16" computes f32 models in it, with sums in f32, on
+    machines that multiply it.
     """
     source = model if isinstance(model, bytes) else os.fspath(model)
     path = getattr(plan, "plan", plan)

@@ -10,7 +10,7 @@ namespace tessera::space {
 namespace {
 
 // Cycles of an H200, fitted to the times of 50 tiles of eleven products (`tessera bench --op SPEC
-// --schedule FILE --target cuda`), besides its row.
+// --schedule FILE --target cuda`), besides its row. The runs were not kept.
 constexpr double kProducts = 1750;   // that a multiprocessor adds in a cycle,
 constexpr double kCopiedBytes = 66;  // and that reach it from the L2
 constexpr double kStep = 130;        // barrier and addresses,

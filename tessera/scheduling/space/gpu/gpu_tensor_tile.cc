@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::int64_t kMaxWarps = 16;  // of a block
 // Cycles of an H200, fitted to the times of 40 tiles of nine products and convolutions (`tessera
-// bench --op SPEC --schedule FILE --target cuda`) with an error of 13 %, besides its row.
+// bench --op SPEC --schedule FILE --target cuda`) with an error of 13 %, besides its row. The runs
+// were not kept.
 constexpr double kProducts = 1100;     // of f16 that a multiprocessor adds in a cycle (mma.sync),
 constexpr double kSharedBytes = 90;    // that it reads in a cycle,
 constexpr double kCopiedBytes = 30;    // that reach it from the L2,

@@ -24,7 +24,8 @@ const std::vector<std::int64_t> kGpuPlaces = {1, 2, 3, 4};
 namespace {
 
 // What the estimate knows of a multiprocessor, fitted to 174 schedules of 14 operations that were
-// timed on an H200 (`tessera bench --op SPEC --schedule FILE --target cuda`, mean error 10 %):
+// timed on an H200 (`tessera bench --op SPEC --schedule FILE --target cuda`, mean error 10 %; the
+// runs were not kept, so the fit cannot be repeated):
 // cycles of another launch that adds up parts, of an exchange between groups, until operands of a
 // later step are there, of a barrier and of a copy; bytes that the second cache delivers to one
 // multiprocessor in a cycle; cycles of every row of banks that a read of shared memory touches; and
@@ -60,15 +61,17 @@ double bank_rows(const GpuProblem& p, const GpuTile& tile) {
 
 // Products that one body holds unrolled, and what a block may reasonably ask for.
 constexpr std::int64_t kUsualSums = 64, kUsualPlaces = 3;
-// Large products of two matrices take more sums for each operand that is read: on an H200 about
-// kReuse of the time that the estimate says (128 x 256 sums of 4096 x 4096: 2.90 ms, 128 x
-// 128: 3.23). Copies of fewer steps, more of them under way, suit them better.
+// Large products of two matrices take more sums for each operand that is read: on an H200, 128 x
+// 256 sums of 4096 x 4096 took 2.90 ms, 128 x 128 took 3.23. Copies of fewer steps, more of them
+// under way, suit them better.
 constexpr std::int64_t kManySums = kGpuMostSums, kManySteps = 16, kManyPlaces = 4;
 // Where groups of them share the steps, nothing is gained, and narrow tiles of three chunks lose.
 constexpr double kNarrowInGroups = 1.13;
 constexpr std::int64_t kStepProducts = 96;
 // Rows that are read by vectors along them spread over both banks of registers. On an H200, loops
 // of 8 x 8 sums issue a product in 84 instead of 74 % of the cycles, of 8 x 16 in 80 instead of 78.
+// For both, the estimate is multiplied by one number: not timed, but the value that leaves the
+// defaults of the zoo as three numbers, timed one by one, had made them.
 constexpr double kReuse = 0.86;
 constexpr std::int64_t kTurnedSteps = 32, kManyTurnedSteps = 8;
 constexpr double kTurnedCopies = 0.1;  // of a copy of 16 bytes, for each element

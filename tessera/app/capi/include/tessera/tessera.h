@@ -68,8 +68,8 @@ typedef struct tsr_compile_options {
    * target has none. NULL: nothing is rounded beyond types. */
   const char* fast_math;
   /* Since version 7. "bf16" or "f16": compute f32 in it; weights are converted, sums stay f32,
-   * inputs and outputs keep their types. TSR_UNSUPPORTED where the target would not be faster so.
-   * NULL: f32. */
+   * inputs and outputs keep their types. TSR_UNSUPPORTED where no instruction of the
+   * target multiplies it. NULL: f32. */
   const char* dtype;
 } tsr_compile_options;
 
