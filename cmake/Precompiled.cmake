@@ -5,7 +5,7 @@ set(precompile OFF)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   set(precompile ON)
 endif()
-option(TESSERA_PCH "Build faster: precompiled headers, and -O1 for what is not hot (gcc only)" ${precompile})
+option(TESSERA_PCH "Build faster: precompiled headers, sources in batches, and -O1 for what is not hot (gcc only)" ${precompile})
 
 set(common_headers <algorithm> <array> <atomic> <cmath> <cstdint> <cstring> <filesystem> <functional> <limits> <map> <memory>
   <optional> <set> <span> <string> <unordered_map> <utility> <vector> <fmt/format.h> <fmt/ranges.h>)
@@ -41,6 +41,28 @@ function(tessera_precompiled target kind)
   set_source_files_properties(${sources} PROPERTIES SKIP_PRECOMPILE_HEADERS ON)
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess> ${tessera_pch_quiet})
   target_precompile_headers(${target} REUSE_FROM tessera_pch_${kind})
+endfunction()
+
+# tessera_batched(TARGET): eight of its sources, or those of a subfolder, are compiled as one, so that what their headers
+# instantiate is compiled once. Names in their unnamed namespaces have to differ. TESSERA_PCH=OFF compiles each by itself.
+function(tessera_batched target)
+  if(NOT TESSERA_PCH)
+    return()
+  endif()
+  get_target_property(sources ${target} SOURCES)
+  set(mode BATCH)
+  foreach(source ${sources})
+    cmake_path(GET source PARENT_PATH folder)
+    if(source MATCHES "\\.c$" OR IS_ABSOLUTE ${source})
+      set_source_files_properties(${source} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+    elseif(folder)
+      set(mode GROUP)
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${folder})
+    endif()
+  endforeach()
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE ${mode})
+  # gcc takes an unnamed namespace of an included source for one of a header.
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-Wno-subobject-linkage>)
 endfunction()
 
 # For code whose own speed nobody notices: two thirds of the time to compile it.

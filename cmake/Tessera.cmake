@@ -12,15 +12,19 @@ function(tessera_wanted folder result)
   set(${result} ${wanted} PARENT_SCOPE)
 endfunction()
 
-# tessera_library(NAME [QUICK] SOURCES ... DEPS ... THIRD_PARTY ...): one library per folder, or FOLDER/PART: the sources
-# of a folder that need less than the rest, a target tessera_FOLDER_PART of their own. QUICK: compiled with -O1.
+# tessera_library(NAME [QUICK] [BATCHED] SOURCES ... DEPS ... THIRD_PARTY ...): one library per folder, or FOLDER/PART: the sources
+# of a folder that need less than the rest, a target tessera_FOLDER_PART of their own. QUICK: compiled with -O1. BATCHED:
+# several sources at once (tessera_batched).
 # DEPS is the whole licence to include; the test layering_NAME enforces it.
 function(tessera_library name)
-  cmake_parse_arguments(ARG "QUICK" "" "SOURCES;DEPS;THIRD_PARTY" ${ARGN})
+  cmake_parse_arguments(ARG "QUICK;BATCHED" "" "SOURCES;DEPS;THIRD_PARTY" ${ARGN})
   string(REPLACE "/" "_" kind ${name})
   set(target tessera_${kind})
   string(REGEX REPLACE "/.*" "" folder ${name})
   add_library(${target} STATIC ${ARG_SOURCES})
+  if(ARG_BATCHED)
+    tessera_batched(${target})
+  endif()
   tessera_targets("${ARG_DEPS}" dep_targets)
   target_link_libraries(${target} PUBLIC ${dep_targets} PRIVATE ${ARG_THIRD_PARTY} tessera_warnings)
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR})

@@ -17,8 +17,8 @@
 namespace tessera::app {
 namespace {
 
-constexpr std::uint64_t kSeed = 1;
-constexpr std::int64_t kSamples = 200;
+constexpr std::uint64_t kOpSeed = 1;
+constexpr std::int64_t kOpSamples = 200;
 
 // What the peer computes: the same operation stated without our choice of algorithm.
 te::OpSpec plain_spec(const te::OpSpec& spec) {
@@ -36,7 +36,7 @@ struct Prepared {
 Result<Prepared> prepare(const te::OpSpec& spec) {
   Prepared p;
   TESSERA_TRY(p.plain, te::make_dag(plain_spec(spec)));
-  p.inputs = kernel::random_inputs(p.plain, kSeed);
+  p.inputs = kernel::random_inputs(p.plain, kOpSeed);
   p.ours = p.inputs;
   const auto found = spec.words.find("algo");
   const std::string algo = found == spec.words.end() ? "" : found->second;
@@ -123,7 +123,7 @@ Result<std::vector<kernel::Reference>> verify(kernel::OpRunner& runner, const Pr
   std::vector<kernel::Reference> wanted;
   for (std::size_t o = 0; o < data.plain.outputs.size(); ++o) {
     TESSERA_TRY(const kernel::Reference want,
-                kernel::reference(data.plain, data.inputs, o, kSamples, kSeed));
+                kernel::reference(data.plain, data.inputs, o, kOpSamples, kOpSeed));
     TESSERA_TRY(const HostTensor got, runner.output(o));
     result->max_error =
         std::max(result->max_error,

@@ -12,8 +12,8 @@ namespace {
 // A network has hundreds of kernels: those that are small are compared whole, of the others so many
 // points.
 constexpr double kSmallFlops = 5e5;
-constexpr std::int64_t kSamples = 128;
-constexpr std::uint64_t kSeed = 1;
+constexpr std::int64_t kKernelSamples = 128;
+constexpr std::uint64_t kKernelSeed = 1;
 
 graph::TensorType type_of(const ir::Buffer& b) { return {b->dtype, b->shape}; }
 
@@ -60,7 +60,7 @@ Result<KernelsCheck> check_kernels(const graph::Graph& graph, const task::TaskGr
       TESSERA_TRY(const HostTensor got,
                   runner.parameter(step, model.steps[step].reads + o, type_of(dag.outputs[o])));
       TESSERA_TRY(const kernel::Reference want,
-                  kernel::reference(dag, inputs, o, kSamples, kSeed, kSmallFlops));
+                  kernel::reference(dag, inputs, o, kKernelSamples, kKernelSeed, kSmallFlops));
       if (all_nan(want, got)) continue;  // proves nothing, and is said of the outputs
       const double error = kernel::worst_error(want, got, kernel::tolerance(dag, o, products));
       if (error <= out.worst) continue;

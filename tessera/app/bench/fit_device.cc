@@ -20,7 +20,7 @@ namespace {
 
 using target::Rates;
 
-constexpr int kRounds = 7, kAttempts = 4;
+constexpr int kFitRounds = 7, kAttempts = 4;
 constexpr double kLeastSeconds = 2e-3;  // of one timing: long beside the resolution of events
 constexpr int kMostCalls = 256;
 
@@ -88,7 +88,7 @@ class DeviceFit {
     const int calls = static_cast<int>(std::clamp(kLeastSeconds / each, 1.0, double{kMostCalls}));
     rounds_.clear();
     const Clock::time_point start = Clock::now();
-    for (int round = 0; round < kRounds; ++round) {
+    for (int round = 0; round < kFitRounds; ++round) {
       TESSERA_TRY(const double s, device_.time(*probe.code, probe.memory, calls));
       rounds_.push_back(s / calls);
       if (seconds_since(start) > options_.seconds_per_rate) break;

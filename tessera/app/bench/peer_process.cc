@@ -7,7 +7,6 @@
 #include <csignal>
 #include <cstring>
 #include <exception>
-#include <limits>
 #include <string_view>
 
 #include <sys/mman.h>
@@ -25,7 +24,6 @@
 namespace tessera::app {
 namespace {
 
-constexpr double kForeverS = std::numeric_limits<double>::infinity();
 constexpr int kNotStarted = 127;  // exit status, as of a shell
 
 struct Sockets {

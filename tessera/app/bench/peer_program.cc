@@ -1,7 +1,6 @@
 #include "tessera/app/bench/peer_program.h"
 
 #include <cstdint>
-#include <limits>
 
 #include <nlohmann/json.hpp>
 
@@ -11,7 +10,6 @@ namespace tessera::app {
 namespace {
 
 constexpr std::uint64_t kLongestJob = 1 << 20;
-constexpr double kForeverS = std::numeric_limits<double>::infinity();
 
 struct Job {
   std::string peer, spec;

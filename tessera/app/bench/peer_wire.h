@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace tessera::app {
 
@@ -28,6 +29,8 @@ struct PeerReply {
 };
 
 enum class Transfer { kAll, kEnd, kLate };
+
+inline constexpr double kForeverS = std::numeric_limits<double>::infinity();  // a deadline
 
 // kEnd when the other end is gone, never a signal; kLate when `deadline_s`, of the steady clock,
 // passes first.

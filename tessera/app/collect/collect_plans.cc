@@ -31,14 +31,14 @@ namespace {
 namespace fs = std::filesystem;
 using plan::Decisions;
 
-constexpr std::uint64_t kInputSeed = 1;
+constexpr std::uint64_t kPlanInputSeed = 1;
 // Files are written again after so many plans.
 constexpr std::int64_t kWriteEvery = 10;
 
 constexpr std::int64_t kMostInVain = 20;  // draws, beside two for every plan that is wanted
 
 // The fastest of these are what a search goes on from, by so many changes at most.
-constexpr std::size_t kParents = 8;
+constexpr std::size_t kPlanParents = 8;
 constexpr std::int64_t kMostChanges = 4;
 // Of a plan that is drawn anywhere: how often half of it becomes the rules' again, at most.
 constexpr std::int64_t kMostHalvings = 5;
@@ -279,7 +279,7 @@ class ModelPlans {
     for (const Line& l : lines_) order.push_back(&l);
     std::stable_sort(order.begin(), order.end(),
                      [](const Line* x, const Line* y) { return x->seconds < y->seconds; });
-    order.resize(std::min(order.size(), kParents));
+    order.resize(std::min(order.size(), kPlanParents));
     return order[static_cast<std::size_t>(rng.below(std::ssize(order)))]->decisions;
   }
 
@@ -290,7 +290,7 @@ class ModelPlans {
   }
 
   std::vector<HostTensor> inputs_of(const Built& built) const {
-    return random_model_inputs(built.graph, kInputSeed);
+    return random_model_inputs(built.graph, kPlanInputSeed);
   }
   Result<std::vector<HostTensor>> outputs_of(const Built& built) const {
     return exec::run_model(built.model, device_, inputs_of(built));

@@ -17,7 +17,7 @@
 namespace tessera::app {
 namespace {
 
-constexpr const char* kPolicy = "measure";
+constexpr const char* kMeasurePolicy = "measure";
 // A group that is built while another one is timed.
 constexpr std::size_t kWaiting = measure::kMostCompared;
 constexpr int kMostLost = 3 * static_cast<int>(measure::kMostCompared);
@@ -99,7 +99,7 @@ class SampleMeasurement {
     for (std::size_t t = 0; t < tasks_.size(); ++t) {
       std::set<std::string> earlier;
       TESSERA_DO(records_.visit(tasks_[t].key, [&](const record::Record& r) {
-        if (r.policy == kPolicy) earlier.insert(r.schedule);
+        if (r.policy == kMeasurePolicy) earlier.insert(r.schedule);
       }));
       const std::vector<SampledCandidate>& all = candidates_[t];
       for (std::size_t first = 0; first < all.size(); first += measure::kMostCompared) {
@@ -167,7 +167,7 @@ class SampleMeasurement {
     record::Record r = record_of(m, c.schedule, measurer_->machine());
     r.task = tasks_[t].key;
     r.candidate = c.candidate;
-    r.policy = kPolicy;
+    r.policy = kMeasurePolicy;
     r.trial = c.trial;
     records_.add(std::move(r));
     ++result_.records;

@@ -33,7 +33,7 @@ LookInfo info(Look look) {
   return {"any", "#e8e8e8"};
 }
 
-struct Kernel {
+struct DrawnKernel {
   Look look = Look::kOther;
   std::string name, key;
   double bytes = 0, seconds = 0;
@@ -58,9 +58,9 @@ Look look_of(const graph::Graph& graph, const task::Group& group) {
 }
 
 // Kernels and functions of the host in running order; reshapes stand for what they reshape.
-std::vector<Kernel> kernels_of(const task::PlannedGraph& planned, const plan::Plan& times) {
+std::vector<DrawnKernel> kernels_of(const task::PlannedGraph& planned, const plan::Plan& times) {
   const task::TaskGraph& tasks = planned.tasks;
-  std::vector<Kernel> out;
+  std::vector<DrawnKernel> out;
   std::map<graph::ValueId, std::size_t> made_by;
   for (std::size_t g = 0; g < tasks.groups.size(); ++g) {
     const task::Group& group = tasks.groups[g];
@@ -70,7 +70,7 @@ std::vector<Kernel> kernels_of(const task::PlannedGraph& planned, const plan::Pl
       continue;
     }
     if (group.kind == task::GroupKind::kEmpty) continue;
-    Kernel k;
+    DrawnKernel k;
     k.look = look_of(planned.graph, group);
     if (tasks.call_of_group[g] >= 0) {
       const task::Call& call = tasks.calls[static_cast<std::size_t>(tasks.call_of_group[g])];
@@ -94,11 +94,11 @@ std::vector<Kernel> kernels_of(const task::PlannedGraph& planned, const plan::Pl
     out.push_back(std::move(k));
   }
   std::map<std::size_t, std::size_t> lanes;
-  for (Kernel& k : out) k.lane = lanes[k.rank]++;
+  for (DrawnKernel& k : out) k.lane = lanes[k.rank]++;
   return out;
 }
 
-std::string cost_text(const Kernel& k) {
+std::string cost_text(const DrawnKernel& k) {
   if (k.seconds > 0) return fmt::format("{:.0f} us", k.seconds * 1e6);
   return k.bytes < 1e6 ? fmt::format("{:.0f} KB", k.bytes * 1e-3)
                        : fmt::format("{:.1f} MB", k.bytes * 1e-6);
@@ -107,8 +107,8 @@ std::string cost_text(const Kernel& k) {
 constexpr int kWidth = 168, kHeight = 20, kGapX = 10, kGapY = 12, kTop = 64, kMargin = 16;
 constexpr std::size_t kMostLetters = 24;
 
-int left_of(const Kernel& k) { return static_cast<int>(k.lane) * (kWidth + kGapX); }
-int top_of(const Kernel& k) { return kTop + static_cast<int>(k.rank) * (kHeight + kGapY); }
+int left_of(const DrawnKernel& k) { return static_cast<int>(k.lane) * (kWidth + kGapX); }
+int top_of(const DrawnKernel& k) { return kTop + static_cast<int>(k.rank) * (kHeight + kGapY); }
 
 struct Drawing {
   std::string svg;
@@ -116,11 +116,11 @@ struct Drawing {
 };
 
 Drawing draw(const PlanView& view, const plan::Plan& times, int x) {
-  const std::vector<Kernel> kernels = kernels_of(*view.planned, times);
+  const std::vector<DrawnKernel> kernels = kernels_of(*view.planned, times);
   Drawing out;
   double moved_s = 0, moved_bytes = 0;
   int moves = 0;
-  for (const Kernel& k : kernels) {
+  for (const DrawnKernel& k : kernels) {
     out.width = std::max(out.width, left_of(k) + kWidth);
     out.height = std::max(out.height, top_of(k) + kHeight);
     if (k.look != Look::kMoves) continue;
@@ -134,14 +134,14 @@ Drawing draw(const PlanView& view, const plan::Plan& times, int x) {
       fmt::format("<text x=\"{}\" y=\"50\">{} kernels, {} move data only: {:.1f} MB{}</text>\n", x,
                   kernels.size(), moves, moved_bytes * 1e-6,
                   moved_s > 0 ? fmt::format(", {:.0f} us", moved_s * 1e6) : "");
-  for (const Kernel& k : kernels) {
+  for (const DrawnKernel& k : kernels) {
     for (const std::size_t s : k.sources) {
       out.svg += fmt::format("<line x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\" stroke=\"#777\"/>\n",
                              x + left_of(kernels[s]) + kWidth / 2, top_of(kernels[s]) + kHeight,
                              x + left_of(k) + kWidth / 2, top_of(k));
     }
   }
-  for (const Kernel& k : kernels) {
+  for (const DrawnKernel& k : kernels) {
     std::string name =
         k.name.size() > kMostLetters ? k.name.substr(0, kMostLetters - 1) + "…" : k.name;
     if (k.look == Look::kMoves) name += " " + cost_text(k);
@@ -159,7 +159,7 @@ Drawing draw(const PlanView& view, const plan::Plan& times, int x) {
 std::string layout_table(const PlanView& view, const plan::Plan& times) {
   std::string out =
       fmt::format("{}\n{:<15} {:>9} {:>9}  {}\n", view.title, "layout", "KB", "us", "kernel");
-  for (const Kernel& k : kernels_of(*view.planned, times)) {
+  for (const DrawnKernel& k : kernels_of(*view.planned, times)) {
     out += fmt::format("{:<15} {:>9.1f} {:>9}  {}\n", info(k.look).name, k.bytes * 1e-3,
                        k.seconds > 0 ? fmt::format("{:.1f}", k.seconds * 1e6) : "", k.name);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -32,6 +33,8 @@ struct LoopTask {
   std::string model;               // key of the model that trials in place run in
 };
 
+inline constexpr std::uint64_t kNoRound = std::numeric_limits<std::uint64_t>::max();
+
 // A candidate that is to be measured.
 struct Attempt {
   std::size_t task = 0;  // of the loop
@@ -41,7 +44,7 @@ struct Attempt {
   std::string policy;       // likewise
   double incumbent_s = 0;   // as measure::Trial
   bool final = false;       //
-  std::uint64_t group = 0;  // of the caller
+  std::uint64_t group = 0;  // of the caller, or kNoRound
   bool in_place = false;    // as measure::Trial
 };
 

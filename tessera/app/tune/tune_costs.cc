@@ -8,7 +8,7 @@
 namespace tessera::app {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
+constexpr double kImpossible = std::numeric_limits<double>::infinity();
 // Values that are this much slower than the best one are not timed again.
 constexpr double kCloseValue = 1.15;
 
@@ -24,7 +24,7 @@ double cost(const std::vector<TaskUse>& uses, const std::vector<double>& seconds
   double sum = 0;
   for (const TaskUse& use : uses) {
     const double s = seconds[use.task];
-    if (!(s > 0)) return kInfinity;
+    if (!(s > 0)) return kImpossible;
     sum += s * use.count;
   }
   return sum;
@@ -108,7 +108,7 @@ std::set<std::size_t> hopeless_tasks(const TuneProblem& problem, const std::vect
   std::set<std::size_t> losing;
   for (const TaskUse& use : problem.base) needed.insert(use.task);
   for (const TunePoint& p : problem.points) {
-    double cheapest = kInfinity;
+    double cheapest = kImpossible;
     for (const std::vector<TaskUse>& uses : p.uses) cheapest = std::min(cheapest, cost(uses, best));
     for (const std::vector<TaskUse>& uses : p.uses) {
       std::int64_t least = std::numeric_limits<std::int64_t>::max();

@@ -38,12 +38,12 @@ constexpr std::size_t kTunedPlans = 3;
 constexpr int kPopulation = 12, kGenerations = 2, kDraws = 12;
 constexpr double kJudgeMostSeconds = 20, kJudgeShare = 0.04;
 // Without a budget the search over whole models ends after so many plans without a gain.
-constexpr int kPatience = 24, kPatienceInTime = 150;
+constexpr int kPlanPatience = 24, kPlanPatienceInTime = 150;
 // The fastest plans of earlier sessions that are measured again.
 constexpr std::size_t kMeasuredAgain = 2;
 // A plan must gain this much to count: less is noise. Plans are compared by their fast samples,
 // which other programs on the machine disturb least.
-constexpr double kLeastGain = 0.003;
+constexpr double kLeastPlanGain = 0.003;
 // Comparisons of a plan that seems faster all along. One that is this much slower at once is timed
 // no more.
 constexpr int kRounds = 4;
@@ -355,7 +355,7 @@ class GraphTuning {
     if (start != rules && !interrupted()) TESSERA_DO(try_plan(start, "earlier plan"));
     TESSERA_DO(resume(
         *policy, [&](const decide::Candidate& plan) { return try_plan(plan, "earlier plan"); }));
-    const int patience = budget_s() > 0 ? kPatienceInTime : kPatience;
+    const int patience = budget_s() > 0 ? kPlanPatienceInTime : kPlanPatience;
     for (int vain = 0; vain < patience;) {
       // The first plan is measured whatever the budget says: it was paid for.
       if (interrupted() || (result_.graph.measured > 0 && searched())) break;
@@ -468,10 +468,10 @@ class GraphTuning {
                                            order.begin())]
               .call_s;
       taken.insert(taken.end(), own.begin(), own.end());
-      if (seconds[0] > (round == 0 ? 1 + kMuchSlower : 1 - kLeastGain) * seconds[1]) break;
+      if (seconds[0] > (round == 0 ? 1 + kMuchSlower : 1 - kLeastPlanGain) * seconds[1]) break;
     }
     ++result_.graph.measured;
-    const bool kept = seconds[0] < (1 - kLeastGain) * seconds[1];
+    const bool kept = seconds[0] < (1 - kLeastPlanGain) * seconds[1];
     const double share = same->second = seconds[0] / seconds.back();
     const double judged = costs_->expected_s(decisions) / costs_->expected_s({});
     result_.graph.plans.push_back({found_by, decisions.size(), std::isfinite(judged) ? judged : 0,

@@ -12,7 +12,6 @@
 namespace tessera::app {
 namespace {
 
-constexpr std::uint64_t kNoRound = std::numeric_limits<std::uint64_t>::max();
 constexpr std::uint64_t kInputSeed = 1;
 // Candidates in a row that the rules of schedules refuse.
 constexpr int kMostRefused = 16;

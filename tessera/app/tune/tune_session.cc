@@ -15,8 +15,7 @@
 namespace tessera::app {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr std::uint64_t kNoRound = std::numeric_limits<std::uint64_t>::max();
+constexpr double kUnlimitedS = std::numeric_limits<double>::infinity();
 
 // Of a budget: what is kept for the finals and the whole model.
 constexpr double kFinishShare = 0.18, kFinishMostSeconds = 150;
@@ -28,7 +27,7 @@ constexpr double kBuildSeconds = 0.04;
 // Other work makes everything slower; more than this says something else.
 constexpr double kMostSlowed = 3;
 // What the end may take beyond the budget before it is left out.
-constexpr double kOverrunSeconds = 1, kOverrunShare = 0.05;
+constexpr double kOverrunSeconds = 1, kSessionOverrunShare = 0.05;
 // Of the time for searching: within which defaults are measured before rounds begin, and a trained
 // model is asked where these promise most.
 constexpr double kDefaultsShare = 0.5, kExpectShare = 0.1;
@@ -43,7 +42,7 @@ constexpr std::size_t kCalibrations = 9;
 constexpr int kRepeats = 3;
 // Policy of the records of defaults.
 constexpr const char* kDefault = "default";
-double overrun_of(double budget_s) { return std::max(kOverrunSeconds, kOverrunShare * budget_s); }
+double overrun_of(double budget_s) { return std::max(kOverrunSeconds, kSessionOverrunShare * budget_s); }
 
 Result<void> check_tasks(const TuneProblem& problem, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {
@@ -150,13 +149,13 @@ double TuneSession::elapsed_s() const {
 }
 
 double TuneSession::remaining_s() const {
-  return options_.budget_s > 0 ? options_.budget_s - elapsed_s() : kInfinity;
+  return options_.budget_s > 0 ? options_.budget_s - elapsed_s() : kUnlimitedS;
 }
 
 double TuneSession::search_until_s() const {
   const double budget = options_.budget_s;
   if (until_s_) return *until_s_;
-  if (budget <= 0) return kInfinity;
+  if (budget <= 0) return kUnlimitedS;
   const double share = std::min(kFinishShare * budget, kFinishMostSeconds);
   const double most_s = kFinishMostShare * budget, whole_s = whole_model_s();
   // Nothing is kept for a whole model that takes too long in any case.

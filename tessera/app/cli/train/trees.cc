@@ -11,7 +11,7 @@
 namespace tessera::cli {
 namespace {
 
-Json to_json(const app::TrainTreesOptions& o, const app::TrainTreesResult& r) {
+Json trained_json(const app::TrainTreesOptions& o, const app::TrainTreesResult& r) {
   Json networks = Json::object();
   for (const auto& [name, score] : r.test.networks) {
     networks[name] = {{"top1", score.top1}, {"top5", score.top5}, {"pairwise", score.pairwise}};
@@ -92,7 +92,7 @@ int train_trees(std::vector<std::string> words) {
   const Result<app::TrainTreesResult> r = app::train_trees(o);
   if (!r.ok()) return report(r.error());
   if (given.json) {
-    print_json(to_json(o, *r));
+    print_json(trained_json(o, *r));
     return kOk;
   }
   fmt::print("gbt {}: {} records of {} tasks in {:.0f} s\nvalidation: pairwise {:.4f}\n",
