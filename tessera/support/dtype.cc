@@ -31,6 +31,8 @@ constexpr std::array kRows = {
     Row{DType::kBF16, "bf16", 2, Class::kFloat, {16, 8, 127}},
     Row{DType::kF32, "f32", 4, Class::kFloat, {32, 8, 127}},
     Row{DType::kF64, "f64", 8, Class::kFloat, {64, 11, 1023}},
+    Row{DType::kF8E4M3, "f8e4m3", 1, Class::kFloat, {8, 4, 7, false}},
+    Row{DType::kF8E5M2, "f8e5m2", 1, Class::kFloat, {8, 5, 15}},
 };
 
 constexpr const Row& row(DType t) { return kRows[static_cast<std::size_t>(t)]; }
@@ -50,6 +52,8 @@ int size_bytes(DType t) { return row(t).bytes; }
 bool is_float(DType t) { return row(t).cls == Class::kFloat; }
 bool is_signed_int(DType t) { return row(t).cls == Class::kSigned; }
 bool is_unsigned_int(DType t) { return row(t).cls == Class::kUnsigned; }
+
+static_assert(kRows.size() == kDTypes);
 
 const FloatFormat& float_format(DType t) { return row(t).format; }
 

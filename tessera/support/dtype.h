@@ -21,8 +21,11 @@ enum class DType : std::uint8_t {
   kF16,
   kBF16,
   kF32,
-  kF64
+  kF64,
+  kF8E4M3,  // without infinities, ONNX's float8e4m3fn
+  kF8E5M2
 };
+inline constexpr int kDTypes = 15;  // how many there are
 
 const char* to_text(DType t);  // "f32", "i8", "bool", ...
 std::optional<DType> dtype_from_text(std::string_view name);
@@ -32,8 +35,8 @@ bool is_signed_int(DType t);
 bool is_unsigned_int(DType t);  // bool excluded
 inline bool is_int(DType t) { return is_signed_int(t) || is_unsigned_int(t); }
 
-// The type in which arithmetic on `t` is carried out and reductions accumulate: f32 for f16 and
-// bf16, `t` otherwise.
+// The type in which arithmetic on `t` is carried out and reductions accumulate: f32 for shorter
+// floats, `t` otherwise.
 DType compute_type(DType t);
 
 // Wraps (two's complement) `v` to the range of integer type `t`; bool becomes v != 0.

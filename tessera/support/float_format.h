@@ -52,9 +52,6 @@ struct FloatFormat {
 
 const FloatFormat& float_format(DType t);  // of a float type
 
-// Formats of ONNX that no type has yet.
-inline constexpr FloatFormat kE4M3 = {8, 4, 7, false}, kE5M2 = {8, 5, 15};
-
 // Of formats of at most 16 bits.
 constexpr float decode(const FloatFormat& f, std::uint32_t bits) {
   const std::uint32_t sign = (bits & f.sign()) << (32 - f.bits);

@@ -23,11 +23,22 @@ struct NumpyType {
 };
 
 constexpr std::array kTypes = {
-    NumpyType{DType::kBool, "b1"}, NumpyType{DType::kI8, "i1"},   NumpyType{DType::kU8, "u1"},
-    NumpyType{DType::kI16, "i2"},  NumpyType{DType::kU16, "u2"},  NumpyType{DType::kI32, "i4"},
-    NumpyType{DType::kU32, "u4"},  NumpyType{DType::kI64, "i8"},  NumpyType{DType::kU64, "u8"},
-    NumpyType{DType::kF16, "f2"},  NumpyType{DType::kBF16, "V2"}, NumpyType{DType::kF32, "f4"},
+    NumpyType{DType::kBool, "b1"},
+    NumpyType{DType::kI8, "i1"},
+    NumpyType{DType::kU8, "u1"},
+    NumpyType{DType::kI16, "i2"},
+    NumpyType{DType::kU16, "u2"},
+    NumpyType{DType::kI32, "i4"},
+    NumpyType{DType::kU32, "u4"},
+    NumpyType{DType::kI64, "i8"},
+    NumpyType{DType::kU64, "u8"},
+    NumpyType{DType::kF16, "f2"},
+    NumpyType{DType::kBF16, "V2"},
+    NumpyType{DType::kF32, "f4"},
     NumpyType{DType::kF64, "f8"},
+    // Of floats of one byte NumPy has bytes only: they are written, and not read back.
+    NumpyType{DType::kF8E4M3, "V1"},
+    NumpyType{DType::kF8E5M2, "V1"},
 };
 
 Error broken(const std::string& what) {
@@ -160,7 +171,7 @@ Result<std::pair<std::string_view, std::string_view>> split(std::string_view byt
 
 std::optional<DType> find_type(std::string_view code) {
   for (const NumpyType& t : kTypes) {
-    if (t.code == code) return t.dtype;
+    if (t.code == code && code != "V1") return t.dtype;
   }
   return std::nullopt;
 }

@@ -25,11 +25,14 @@ struct TypeName {
 };
 
 constexpr std::array kTypes = {
-    TypeName{DType::kBool, "BOOL"}, TypeName{DType::kI8, "I8"},     TypeName{DType::kU8, "U8"},
-    TypeName{DType::kI16, "I16"},   TypeName{DType::kU16, "U16"},   TypeName{DType::kI32, "I32"},
-    TypeName{DType::kU32, "U32"},   TypeName{DType::kI64, "I64"},   TypeName{DType::kU64, "U64"},
-    TypeName{DType::kF16, "F16"},   TypeName{DType::kBF16, "BF16"}, TypeName{DType::kF32, "F32"},
-    TypeName{DType::kF64, "F64"},
+    TypeName{DType::kBool, "BOOL"},      TypeName{DType::kI8, "I8"},
+    TypeName{DType::kU8, "U8"},          TypeName{DType::kI16, "I16"},
+    TypeName{DType::kU16, "U16"},        TypeName{DType::kI32, "I32"},
+    TypeName{DType::kU32, "U32"},        TypeName{DType::kI64, "I64"},
+    TypeName{DType::kU64, "U64"},        TypeName{DType::kF16, "F16"},
+    TypeName{DType::kBF16, "BF16"},      TypeName{DType::kF32, "F32"},
+    TypeName{DType::kF64, "F64"},        TypeName{DType::kF8E4M3, "F8_E4M3"},
+    TypeName{DType::kF8E5M2, "F8_E5M2"},
 };
 
 const char* type_name(DType dtype) {

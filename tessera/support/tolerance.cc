@@ -18,11 +18,13 @@ struct Row {
   double most;  // of a whole network
 };
 
-constexpr std::array<Row, 6> kRows = {{
+constexpr std::array<Row, 8> kRows = {{
     {DType::kF64, 128, 1e-4},
     {DType::kF32, 128, 1e-4},
     {DType::kF16, 8, 5e-2},
     {DType::kBF16, 8, 5e-2},
+    {DType::kF8E4M3, 2, 0.25},
+    {DType::kF8E5M2, 2, 0.5},
     // A value on the border between two integers may fall to either side: one step, two roundings.
     // Several such steps meet in one sum of the next layer. That does not grow with the network:
     // there is nothing to be said of single numbers behind many of them.

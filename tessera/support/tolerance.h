@@ -30,7 +30,7 @@ class Roundings {
 
  private:
   friend double tolerance(const Roundings& roundings);
-  std::array<double, 6> counts_{};  // by row of the table
+  std::array<double, 8> counts_{};  // by row of the table
   double tf32_ = 0;
 };
 

@@ -6,9 +6,9 @@
 namespace tessera::codegen {
 namespace {
 
-constexpr DType kAll[] = {DType::kBool, DType::kI8,  DType::kU8,  DType::kI16, DType::kU16,
-                          DType::kI32,  DType::kU32, DType::kI64, DType::kU64, DType::kF16,
-                          DType::kBF16, DType::kF32, DType::kF64};
+constexpr DType kAll[] = {DType::kBool, DType::kI8,  DType::kU8,  DType::kI16,    DType::kU16,
+                          DType::kI32,  DType::kU32, DType::kI64, DType::kU64,    DType::kF16,
+                          DType::kBF16, DType::kF32, DType::kF64, DType::kF8E4M3, DType::kF8E5M2};
 
 class CastTest : public ::testing::TestWithParam<std::tuple<DType, int>> {};
 
@@ -29,6 +29,23 @@ INSTANTIATE_TEST_SUITE_P(AllTypes, CastTest,
                          ::testing::Combine(::testing::ValuesIn(kAll),
                                             ::testing::Values(1, 3, 4, 8)),
                          type_and_lanes);
+
+// Every pattern of a short float as f32 and as the other short floats, and back to bits.
+TEST(CastOfShortFloats, EveryPattern) {
+  for (const DType from : {DType::kF8E4M3, DType::kF8E5M2, DType::kF16, DType::kBF16}) {
+    const DType bits = size_bytes(from) == 1 ? DType::kU8 : DType::kU16;
+    const std::int64_t n = std::int64_t{1} << (8 * size_bytes(from));
+    HostTensor all(bits, {n});
+    for (std::int64_t i = 0; i < n; ++i) all.set_int(i, i);
+    const ir::Buffer a = ir::Buffer::make("a", bits, {n});
+    const ir::Expr i = ir::Var::make("i");
+    const ir::Expr value = ir::Call::make_bitcast(from, load_vec(a, i * 8, 8));
+    std::vector<Output> outputs;
+    for (const DType to : {DType::kF32, DType::kF8E4M3, DType::kF8E5M2, DType::kF16, DType::kBF16})
+      outputs.push_back({ir::Buffer::make(to_text(to), to, {n}), ir::Cast::make(to, value)});
+    expect_like_interp(elementwise({a}, outputs, i, 8), {all});
+  }
+}
 
 // Epilogues of quantised layers end with it: one lane after the other took longer than the layer.
 TEST(CastOnX86, FloatsToBytesStayVectors) {

@@ -157,15 +157,15 @@ TEST(Import, IgnoresWhatNoOutputNeeds) {
       make_graph({kX, {"text", "string", true, {}}},
                  {make_node("NoSuchOp", {"x"}, {"a"}), make_node("Neg", {"x"}, {"y"}),
                   make_node("Constant", {}, {"t"}, {{"value_string", std::string("s"), ""}})},
-                 {"y"}, {{"f", ForeignTensor{"float8e4m3fn"}}});
+                 {"y"}, {{"f", ForeignTensor{"float8e4m3fnuz"}}});
   EXPECT_EQ(import_ok(make_model(graph)).nodes.size(), 1U);
 }
 
 TEST(Import, RefusesForeignValuesWhereTheyAreUsed) {
   const Error error = import_error(make_graph({kX}, {make_node("Neg", {"f"}, {"y"})}, {"y"},
-                                              {{"f", ForeignTensor{"float8e4m3fn"}}}));
+                                              {{"f", ForeignTensor{"float8e4m3fnuz"}}}));
   EXPECT_EQ(error.code, ErrorCode::kUnsupported);
-  EXPECT_THAT(error.message, HasSubstr("input 'f' is of type float8e4m3fn"));
+  EXPECT_THAT(error.message, HasSubstr("input 'f' is of type float8e4m3fnuz"));
   EXPECT_EQ(import_error(make_graph({{"s", "string", true, {}}}, {}, {"s"})).code,
             ErrorCode::kUnsupported);
 }

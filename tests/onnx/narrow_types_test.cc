@@ -17,7 +17,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 double decode(const char* type, unsigned bits) { return find_narrow_type(type)->decode(bits); }
 
@@ -28,20 +27,10 @@ TEST(NarrowTypes, Landmarks) {
     unsigned bits;
     double value;
   };
-  for (const Landmark& m : {Landmark{"float8e4m3fn", 0x01, std::ldexp(1, -9)},
-                            {"float8e4m3fn", 0x38, 1},
-                            {"float8e4m3fn", 0x7e, 448},
-                            {"float8e4m3fn", 0xfe, -448},
-                            {"float8e4m3fn", 0x7f, kNan},
-                            {"float8e4m3fnuz", 0x01, std::ldexp(1, -10)},
+  for (const Landmark& m : {Landmark{"float8e4m3fnuz", 0x01, std::ldexp(1, -10)},
                             {"float8e4m3fnuz", 0x40, 1},
                             {"float8e4m3fnuz", 0x7f, 240},
                             {"float8e4m3fnuz", 0x80, kNan},
-                            {"float8e5m2", 0x01, std::ldexp(1, -16)},
-                            {"float8e5m2", 0x3c, 1},
-                            {"float8e5m2", 0x7b, 57344},
-                            {"float8e5m2", 0xfc, -kInfinity},
-                            {"float8e5m2", 0x7d, kNan},
                             {"float8e5m2fnuz", 0x01, std::ldexp(1, -17)},
                             {"float8e5m2fnuz", 0x40, 1},
                             {"float8e5m2fnuz", 0x7f, 57344},
@@ -65,19 +54,9 @@ TEST(NarrowTypes, Landmarks) {
   EXPECT_EQ(find_narrow_type("string"), nullptr);
 }
 
-// E5M2 is the upper byte of an f16.
-TEST(NarrowTypes, E5M2IsHalfOfAHalf) {
-  for (unsigned bits = 0; bits < 256; ++bits) {
-    const double want = f16_to_f32(static_cast<std::uint16_t>(bits << 8));
-    const double got = decode("float8e5m2", bits);
-    EXPECT_TRUE(got == want || (std::isnan(got) && std::isnan(want))) << bits;
-  }
-}
-
 // A positive pattern is larger than the one before it.
 TEST(NarrowTypes, ValuesFollowTheBits) {
-  for (const char* type :
-       {"float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "float4e2m1"}) {
+  for (const char* type : {"float8e4m3fnuz", "float8e5m2fnuz", "float4e2m1"}) {
     const unsigned end = 1U << (find_narrow_type(type)->bits - 1);
     for (unsigned bits = 1; bits < end; ++bits) {
       const double here = decode(type, bits);
@@ -102,7 +81,7 @@ TEST(NarrowTypes, PackedFromTheLowBitsOn) {
   ASSERT_TRUE(two.ok()) << two.error().message;
   EXPECT_THAT(values_of(*std::get<ForeignTensor>(*two).widened), ElementsAre(0, 1, -2, -1, 1));
   EXPECT_THAT(stored(26, 5, "\xe4").error().message, HasSubstr("1 bytes for shape 5 of int2"));
-  EXPECT_THAT(stored(17, 2, "\x38").error().message, HasSubstr("of float8e4m3fn"));
+  EXPECT_THAT(stored(18, 2, "\x38").error().message, HasSubstr("of float8e4m3fnuz"));
 }
 
 // x * dequantized weights, where the weights pass `nodes` first ("w" to "v").

@@ -98,6 +98,20 @@ TEST(PointwiseImport, CastsOfAllVersions) {
       HasSubstr("BAD"));
 }
 
+// What is too large becomes the largest unless the node says otherwise.
+TEST(PointwiseImport, CastsToFloatsOfEightBits) {
+  const HostTensor x = f32({4}, {1.0625, -500, 1e6, 0.3});
+  const auto to = [](int type, int saturate) {
+    return OneNode{
+        .op = "Cast", .opset = 19, .attributes = {attr("to", type), attr("saturate", saturate)}};
+  };
+  EXPECT_THAT(run(to(17, 1), {x}), ElementsAre(1, -448, 448, 0.3125));
+  EXPECT_THAT(run(to(19, 1), {x}), ElementsAre(1, -512, 57344, 0.3125));
+  const double infinity = std::numeric_limits<double>::infinity();
+  EXPECT_THAT(run(to(19, 0), {x}), ElementsAre(1, -512, infinity, 0.3125));
+  EXPECT_THAT(run(to(17, 0), {x}), ElementsAre(1, ::testing::IsNan(), ::testing::IsNan(), 0.3125));
+}
+
 TEST(PointwiseImport, ClipsOfAllVersions) {
   const HostTensor x = f32({3}, {-5, 0, 5});
   EXPECT_THAT(

@@ -71,6 +71,16 @@ TEST(QuantizeImport, Blocks) {
               ElementsAre(2, 4, 4, 2, 4, 6));
 }
 
+TEST(QuantizeImport, FloatsOfEightBits) {
+  const HostTensor zero(DType::kF8E4M3, {});
+  const HostTensor y =
+      run({.op = "QuantizeLinear", .opset = 19}, {f32({4}, {1, 0.3, -3, 1e4}), f32({}, {2}), zero});
+  EXPECT_EQ(y.dtype(), DType::kF8E4M3);
+  EXPECT_THAT(values_of(y), ElementsAre(0.5, 0.15625, -1.5, 448));
+  EXPECT_THAT(values_of(run({.op = "DequantizeLinear", .opset = 19}, {y, f32({}, {2}), zero})),
+              ElementsAre(1, 0.3125, -3, 896));
+}
+
 TEST(DequantizeImport, TypesOfDataAndScale) {
   EXPECT_THAT(values_of(run({.op = "DequantizeLinear", .opset = 10},
                             {tensor(DType::kU8, {2}, {0, 255}), f32({}, {0.5}),

@@ -12,7 +12,7 @@ namespace tessera {
 namespace {
 
 TEST(DType, NamesRoundTrip) {
-  for (int i = 0; i <= static_cast<int>(DType::kF64); ++i) {
+  for (int i = 0; i < kDTypes; ++i) {
     const auto t = static_cast<DType>(i);
     EXPECT_EQ(dtype_from_text(to_text(t)), t);
     EXPECT_EQ(is_float(t) + is_signed_int(t) + is_unsigned_int(t) + (t == DType::kBool), 1)
@@ -25,6 +25,7 @@ TEST(DType, NamesRoundTrip) {
 TEST(DType, ComputeTypeWidensOnlyHalves) {
   EXPECT_EQ(compute_type(DType::kF16), DType::kF32);
   EXPECT_EQ(compute_type(DType::kBF16), DType::kF32);
+  EXPECT_EQ(compute_type(DType::kF8E5M2), DType::kF32);
   EXPECT_EQ(compute_type(DType::kF64), DType::kF64);
   EXPECT_EQ(compute_type(DType::kI8), DType::kI8);
 }

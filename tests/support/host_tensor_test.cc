@@ -87,7 +87,7 @@ TEST(HostTensor, StoresRoundAndWrap) {
 }
 
 TEST(HostTensor, EveryTypeReadsBackWhatWasStored) {
-  for (int i = 0; i <= static_cast<int>(DType::kF64); ++i) {
+  for (int i = 0; i < kDTypes; ++i) {
     const auto t = static_cast<DType>(i);
     HostTensor tensor(t, {2});
     tensor.set_int(1, 1);

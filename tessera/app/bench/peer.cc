@@ -136,6 +136,10 @@ int onnx_type(DType t) {
       return 13;
     case DType::kBF16:
       return 16;
+    case DType::kF8E4M3:
+      return 17;
+    case DType::kF8E5M2:
+      return 19;
   }
   return 0;
 }

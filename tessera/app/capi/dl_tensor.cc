@@ -33,7 +33,7 @@ void for_each_element(const tsr_dl_tensor& t, const Shape& shape, std::int64_t e
 }
 
 std::string type_text(const tsr_dl_type& type) {
-  for (int i = 0; i <= static_cast<int>(DType::kF64); ++i) {
+  for (int i = 0; i < kDTypes; ++i) {
     const auto dtype = static_cast<DType>(i);
     const tsr_dl_type known = dl_type(dtype);
     if (type.code == known.code && type.bits == known.bits && type.lanes == known.lanes)

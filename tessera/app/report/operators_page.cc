@@ -35,7 +35,7 @@ std::string operator_text(const std::string& name, Operator op) {
 
 std::string types_text() {
   std::vector<std::string> own, narrow;
-  for (int i = 0; i <= static_cast<int>(DType::kF64); ++i)
+  for (int i = 0; i < kDTypes; ++i)
     own.push_back(fmt::format("`{}`", to_text(static_cast<DType>(i))));
   for (const onnx::NarrowType& t : onnx::narrow_types())
     narrow.push_back(fmt::format("`{}`", t.name));

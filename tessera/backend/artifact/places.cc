@@ -27,6 +27,8 @@ int place_kind(Place place) {
 int dl_code(DType t) {
   if (t == DType::kBool) return 6;
   if (t == DType::kBF16) return 4;
+  if (t == DType::kF8E4M3) return 10;
+  if (t == DType::kF8E5M2) return 12;
   if (is_float(t)) return 2;
   return is_signed_int(t) ? 0 : 1;
 }

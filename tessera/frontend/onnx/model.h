@@ -18,7 +18,7 @@ namespace tessera::onnx {
 
 struct Graph;
 
-// A tensor whose element type has no DType (string, complex64, float8e4m3fn, int4, ...). Kept so
+// A tensor whose element type has no DType (string, complex64, float8e4m3fnuz, int4, ...). Kept so
 // that only a node that needs it is refused.
 struct ForeignTensor {
   std::string type;

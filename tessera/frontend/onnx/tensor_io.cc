@@ -32,9 +32,9 @@ constexpr std::array<const char*, 27> kTypeNames = {"undefined",
                                                     "complex64",
                                                     "complex128",
                                                     "bf16",
-                                                    "float8e4m3fn",
+                                                    "f8e4m3",
                                                     "float8e4m3fnuz",
-                                                    "float8e5m2",
+                                                    "f8e5m2",
                                                     "float8e5m2fnuz",
                                                     "uint4",
                                                     "int4",
@@ -80,8 +80,12 @@ Result<HostTensor> from_field(const tessera_onnx::TensorProto& tensor, DType dty
   HostTensor out(dtype, std::move(shape));
   for (std::int64_t i = 0; i < count; ++i) {
     const auto v = field.Get(static_cast<int>(i));
-    if (dtype == DType::kF16 || dtype == DType::kBF16) {
-      out.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(v);  // bits, not a number
+    if (compute_type(dtype) != dtype) {  // bits, not a number
+      if (size_bytes(dtype) == 1) {
+        out.as<std::uint8_t>()[i] = static_cast<std::uint8_t>(v);
+      } else {
+        out.as<std::uint16_t>()[i] = static_cast<std::uint16_t>(v);
+      }
     } else if (is_float(dtype)) {
       out.set_float(i, static_cast<double>(v));
     } else {

@@ -19,7 +19,8 @@ class Value;
 
 namespace tessera::codegen {
 
-// Values in registers: bool is i1, f16 is half, bf16 is i16 (its bits), everything else as named.
+// Values in registers: bool is i1, f16 is half, narrower and other short floats are integers with
+// their bits, everything else as named.
 class Ops {
  public:
   Ops(llvm::IRBuilderBase& builder, llvm::Module& module, const target::Target& target)
@@ -47,8 +48,8 @@ class Ops {
                       const std::vector<llvm::Value*>& args);
 
  private:
-  llvm::Value* widen(ir::Type from, llvm::Value* v);  // f16, bf16 -> f32
-  llvm::Value* narrow(ir::Type to, llvm::Value* v);   // f32 -> f16, bf16
+  llvm::Value* widen(ir::Type from, llvm::Value* v);  // short floats -> f32
+  llvm::Value* narrow(ir::Type to, llvm::Value* v);   // f32 -> short floats
   bool native_half() const { return target_.has_f16; }
 
   llvm::Value* float_binary(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b);

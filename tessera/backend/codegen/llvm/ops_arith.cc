@@ -8,6 +8,7 @@
 #include "tessera/backend/codegen/llvm/gpu_dialect.h"
 #include "tessera/backend/codegen/llvm/ops.h"
 #include "tessera/backend/codegen/llvm/vector_math.h"
+#include "tessera/support/float_format.h"
 
 namespace tessera::codegen {
 
@@ -30,6 +31,9 @@ llvm::Type* scalar_type(llvm::LLVMContext& ctx, DType t) {
       return llvm::Type::getIntNTy(ctx, static_cast<unsigned>(size_bytes(t)) * 8);
   }
 }
+
+// Floats that LLVM has no type for here: integers with their bits.
+bool is_bits(DType t) { return compute_type(t) != t && t != DType::kF16; }
 
 llvm::Type* with_lanes(llvm::Type* scalar, int lanes) {
   return lanes == 1 ? scalar : llvm::FixedVectorType::get(scalar, static_cast<unsigned>(lanes));
@@ -83,8 +87,10 @@ llvm::Constant* Ops::int_constant(ir::Type t, std::int64_t v) const {
 }
 
 llvm::Constant* Ops::float_constant(ir::Type t, double v) const {
-  if (t.dtype == DType::kBF16)
-    return llvm::ConstantInt::get(type(t), f32_to_bf16(static_cast<float>(v)));
+  if (is_bits(t.dtype)) {
+    const std::uint32_t bits = encode(float_format(t.dtype), static_cast<float>(v));
+    return llvm::ConstantInt::get(type(t), bits);
+  }
   return llvm::ConstantFP::get(type(t), round_float(t.dtype, v));
 }
 
@@ -111,21 +117,60 @@ Value* Ops::shuffle(Value* v, const std::vector<int>& lanes) {
 Value* Ops::widen(ir::Type from, Value* v) {
   llvm::Type* f32 = type(from.with_dtype(DType::kF32));
   if (from.dtype == DType::kF16) return b_.CreateFPExt(v, f32);
-  if (from.dtype != DType::kBF16) return v;
-  Value* bits = b_.CreateShl(b_.CreateZExt(v, type(from.with_dtype(DType::kU32))), 16);
-  return b_.CreateBitCast(bits, f32);
+  if (!is_bits(from.dtype)) return v;
+  const FloatFormat& f = float_format(from.dtype);
+  const ir::Type u32 = from.with_dtype(DType::kU32);
+  Value* bits = b_.CreateZExt(v, type(u32));
+  const auto shift = static_cast<std::uint64_t>(f.shift());
+  if (f.has_range_of_f32()) return b_.CreateBitCast(b_.CreateShl(bits, shift), f32);
+  const auto number = [&](std::uint32_t n) { return int_constant(u32, n); };
+  Value* magnitude = b_.CreateAnd(bits, number(f.sign() - 1));
+  Value* sign =
+      b_.CreateShl(b_.CreateXor(bits, magnitude), static_cast<std::uint64_t>(32 - f.bits));
+  Value* moved = b_.CreateShl(magnitude, shift);
+  Value* tiny =
+      b_.CreateFMul(b_.CreateUIToFP(magnitude, f32), llvm::ConstantFP::get(f32, f.smallest()));
+  Value* normal = b_.CreateAdd(moved, number(f.rebias()));
+  Value* special = f.infinities ? b_.CreateOr(moved, number(0x7f800000)) : number(0x7fc00000);
+  Value* is_tiny = b_.CreateICmpULT(magnitude, number(1U << f.fraction_bits()));
+  Value* finite = b_.CreateSelect(is_tiny, b_.CreateBitCast(tiny, type(u32)), normal);
+  Value* is_special = b_.CreateICmpUGE(magnitude, number(f.overflow()));
+  return b_.CreateBitCast(b_.CreateOr(b_.CreateSelect(is_special, special, finite), sign), f32);
 }
 
 Value* Ops::narrow(ir::Type to, Value* v) {
   if (to.dtype == DType::kF16) return b_.CreateFPTrunc(v, type(to));
-  if (to.dtype != DType::kBF16) return v;
+  if (!is_bits(to.dtype)) return v;
+  const FloatFormat& f = float_format(to.dtype);
   const ir::Type u32 = to.with_dtype(DType::kU32);
+  const auto number = [&](std::uint32_t n) { return int_constant(u32, n); };
+  const auto shift = static_cast<std::uint64_t>(f.shift());
+  const std::uint32_t half = (1U << (shift - 1)) - 1;
   Value* bits = b_.CreateBitCast(v, type(u32));
-  Value* odd = b_.CreateAnd(b_.CreateLShr(bits, 16), int_constant(u32, 1));
-  Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(odd, int_constant(u32, 0x7fff)));
-  Value* quiet = b_.CreateOr(bits, int_constant(u32, 0x400000));
-  Value* kept = b_.CreateSelect(b_.CreateFCmpUNO(v, v), quiet, rounded);
-  return b_.CreateTrunc(b_.CreateLShr(kept, 16), type(to));
+  Value* odd = b_.CreateAnd(b_.CreateLShr(bits, shift), number(1));
+  if (f.has_range_of_f32()) {
+    Value* rounded = b_.CreateAdd(bits, b_.CreateAdd(odd, number(half)));
+    Value* quiet = b_.CreateOr(bits, number(0x400000));
+    Value* kept = b_.CreateSelect(b_.CreateFCmpUNO(v, v), quiet, rounded);
+    return b_.CreateTrunc(b_.CreateLShr(kept, shift), type(to));
+  }
+  // As encode() of float_format.h, all cases at once.
+  Value* magnitude = b_.CreateAnd(bits, number(0x7fffffff));
+  Value* sign =
+      b_.CreateLShr(b_.CreateXor(bits, magnitude), static_cast<std::uint64_t>(32 - f.bits));
+  Value* rounded = b_.CreateAdd(magnitude, b_.CreateAdd(odd, number(half - f.rebias())));
+  Value* limited = b_.CreateBinaryIntrinsic(llvm::Intrinsic::umin, b_.CreateLShr(rounded, shift),
+                                            number(f.overflow()));
+  llvm::Constant* one = number(f.subnormal_one());
+  Value* sum =
+      b_.CreateFAdd(b_.CreateBitCast(magnitude, v->getType()), b_.CreateBitCast(one, v->getType()));
+  Value* tiny = b_.CreateSub(b_.CreateBitCast(sum, type(u32)), one);
+  Value* is_tiny = b_.CreateICmpULT(magnitude, number(f.rebias() + 0x800000));
+  Value* finite = b_.CreateSelect(is_tiny, tiny, limited);
+  Value* payload = b_.CreateLShr(b_.CreateAnd(magnitude, number(0x7fffff)), shift);
+  Value* nan = f.infinities ? b_.CreateOr(payload, number(f.nan())) : number(f.nan());
+  Value* kept = b_.CreateSelect(b_.CreateFCmpUNO(v, v), nan, finite);
+  return b_.CreateTrunc(b_.CreateOr(kept, sign), type(to));
 }
 
 Value* Ops::binary(BinaryOp op, ir::Type operands, Value* a, Value* b, bool non_negative) {
@@ -150,8 +195,8 @@ Value* Ops::compare(BinaryOp op, ir::Type t, Value* a, Value* b) {
 
 Value* Ops::float_binary(BinaryOp op, ir::Type t, Value* a, Value* b) {
   // Half + - * / rounded once equals the same in f32 rounded twice: f32 has more than 2*11+2 bits.
-  const bool wide = t.dtype == DType::kBF16 ||
-                    (t.dtype == DType::kF16 && (!native_half() || op == BinaryOp::kMod));
+  const bool wide =
+      is_bits(t.dtype) || (t.dtype == DType::kF16 && (!native_half() || op == BinaryOp::kMod));
   if (wide) {
     Value* r = float_binary(op, t.with_dtype(DType::kF32), widen(t, a), widen(t, b));
     return ir::is_comparison(op) || !r ? r : narrow(t, r);
@@ -303,10 +348,10 @@ Value* Ops::int_division(BinaryOp op, ir::Type t, Value* a, Value* b, bool non_n
 Value* Ops::cast(ir::Type from, DType to, Value* v) {
   const ir::Type result = from.with_dtype(to);
   if (from.dtype == to) return v;
-  if (from.dtype == DType::kF16 || from.dtype == DType::kBF16) {
+  if (compute_type(from.dtype) != from.dtype) {
     return cast(from.with_dtype(DType::kF32), to, widen(from, v));
   }
-  if (to == DType::kF16 || to == DType::kBF16) return narrow(result, cast(from, DType::kF32, v));
+  if (compute_type(to) != to) return narrow(result, cast(from, DType::kF32, v));
   llvm::Type* type_to = type(result);
   llvm::Constant* zero = llvm::Constant::getNullValue(v->getType());
   if (is_float(from.dtype)) {

@@ -131,7 +131,7 @@ Value* Ops::math(Intrinsic fn, ir::Type t, const std::vector<Value*>& args) {
     return b_.CreateBinaryIntrinsic(llvm::Intrinsic::abs, args[0], b_.getInt1(false));
   }
   const bool native = t.dtype == DType::kF16 && native_half() && fn == Intrinsic::kFma;
-  if (!native && (t.dtype == DType::kF16 || t.dtype == DType::kBF16)) {
+  if (!native && compute_type(t.dtype) != t.dtype) {
     std::vector<Value*> wide;
     for (Value* arg : args) wide.push_back(widen(t, arg));
     Value* r = math(fn, t.with_dtype(DType::kF32), wide);

@@ -11,6 +11,7 @@
 #include "tessera/lang/ir/build.h"
 #include "tessera/lang/ir/shared_places.h"
 #include "tessera/lang/ir/visitor.h"
+#include "tessera/support/float_format.h"
 
 namespace tessera::codegen {
 namespace {
@@ -19,13 +20,12 @@ using ir::BinaryOp;
 using ir::Expr;
 using ir::Intrinsic;
 
-bool is_small_float(DType t) { return t == DType::kF16 || t == DType::kBF16; }
+bool is_small_float(DType t) { return compute_type(t) != t; }
 
-// The type of a value; f16 and bf16 are rounded floats.
+// The type of a value; short floats are rounded floats.
 std::string value_type(DType t) {
+  if (is_small_float(t)) return "float";
   switch (t) {
-    case DType::kF16:
-    case DType::kBF16:
     case DType::kF32:
       return "float";
     case DType::kF64:
@@ -48,13 +48,15 @@ std::string value_type(DType t) {
       return "uint";
     case DType::kU64:
       return "ulong";
+    default:
+      return "";
   }
-  return "";
 }
 
 std::string memory_type(DType t) {
   if (t == DType::kBool) return "uchar";
-  return is_small_float(t) ? "ushort" : value_type(t);
+  if (!is_small_float(t)) return value_type(t);
+  return size_bytes(t) == 1 ? "uchar" : "ushort";
 }
 
 std::string unsigned_type(DType t) {
@@ -64,9 +66,7 @@ std::string unsigned_type(DType t) {
 
 // Rounds a float to the type it stands for.
 std::string rounded(DType t, const std::string& value) {
-  if (t == DType::kF16) return fmt::format("tsr_f16({})", value);
-  if (t == DType::kBF16) return fmt::format("tsr_bf16({})", value);
-  return value;
+  return is_small_float(t) ? fmt::format("tsr_{}({})", to_text(t), value) : value;
 }
 
 std::string bracketed(bool brackets, const std::string& text) {
@@ -337,8 +337,8 @@ class KernelPrinter {
       return fmt::format("vstore_half_rte({}, {}, ({} half*){});", value, index, place.space,
                          place.name);
     }
-    if (b->dtype == DType::kBF16)
-      return fmt::format("{}[{}] = tsr_bf16_bits({});", place.name, index, value);
+    if (is_small_float(b->dtype))
+      return fmt::format("{}[{}] = tsr_{}_bits({});", place.name, index, to_text(b->dtype), value);
     return fmt::format("{}[{}] = {};", place.name, index, value);
   }
 
@@ -451,16 +451,12 @@ class KernelPrinter {
     if (found == places_.end()) return fail("a buffer that is not in scope");
     const Place& place = found->second;
     const std::string at = index(l.buffer, l.indices);
-    switch (l.buffer->dtype) {
-      case DType::kF16:
-        return fmt::format("vload_half({}, (const {} half*){})", at, place.space, place.name);
-      case DType::kBF16:
-        return fmt::format("as_float((uint){}[{}] << 16)", place.name, at);
-      case DType::kBool:
-        return fmt::format("({}[{}] != 0)", place.name, at);
-      default:
-        return fmt::format("{}[{}]", place.name, at);
-    }
+    const DType t = l.buffer->dtype;
+    if (t == DType::kF16)
+      return fmt::format("vload_half({}, (const {} half*){})", at, place.space, place.name);
+    const std::string value = fmt::format("{}[{}]", place.name, at);
+    if (t == DType::kBool) return fmt::format("({} != 0)", value);
+    return is_small_float(t) ? fmt::format("tsr_{}_float({})", to_text(t), value) : value;
   }
 
   std::string binary(const ir::Binary& n) {
@@ -589,6 +585,39 @@ class KernelPrinter {
   std::vector<Expr> keep_alive_;  // maps above hold bare nodes
 };
 
+// encode() and decode() of float_format.h for the type.
+std::string conversions_of(DType t) {
+  const FloatFormat& f = float_format(t);
+  const char* name = to_text(t);
+  std::string to_bits, to_float;
+  const std::uint32_t half = (1U << (f.shift() - 1)) - 1;
+  if (!f.has_range_of_f32()) {
+    to_bits =
+        fmt::format("  if (m < {0}u) return s | (as_uint(as_float(m) + as_float({1}u)) - {1}u);\n",
+                    f.rebias() + 0x800000U, f.subnormal_one());
+    to_float = fmt::format(
+        "  if (m >= {}u) return as_float(s | {});\n"
+        "  if (m < {}u) return as_float(s | as_uint((float)m * {:a}f));\n",
+        f.overflow(),
+        f.infinities ? fmt::format("0x7f800000u | m << {}", f.shift()) : "0x7fc00000u",
+        1U << f.fraction_bits(), f.smallest());
+  }
+  return fmt::format(
+      "{0} tsr_{1}_bits(float x) {{\n"
+      "  const uint m = as_uint(x) & 0x7fffffffu, s = (as_uint(x) ^ m) >> {2};\n"
+      "  if (m > 0x7f800000u) return s | {3}u{4};\n{5}"
+      "  return s | min((m + {6}u + (m >> {7} & 1u)) >> {7}, {8}u);\n"
+      "}}\n"
+      "float tsr_{1}_float(uint b) {{\n"
+      "  const uint m = b & {9}u, s = (b ^ m) << {2};\n{10}"
+      "  return as_float(s | ((m << {7}) + {11}u));\n"
+      "}}\n"
+      "float tsr_{1}(float x) {{ return tsr_{1}_float(tsr_{1}_bits(x)); }}\n",
+      memory_type(t), name, 32 - f.bits, f.nan(),
+      f.infinities ? fmt::format(" | (m & 0x7fffffu) >> {}", f.shift()) : "", to_bits,
+      half - f.rebias(), f.shift(), f.overflow(), f.sign() - 1, to_float, f.rebias());
+}
+
 }  // namespace
 
 Result<std::string> print_opencl(const ir::Launch& launch, const std::string& name) {
@@ -610,13 +639,9 @@ std::string opencl_prelude(bool has_f64) {
       "  ushort h;\n"
       "  vstore_half_rte(x, 0, (half*)&h);\n"
       "  return vload_half(0, (const half*)&h);\n"
-      "}\n"
-      "ushort tsr_bf16_bits(float x) {\n"
-      "  const uint u = as_uint(x);\n"
-      "  const uint r = isnan(x) ? u | 0x400000u : u + 0x7fffu + ((u >> 16) & 1u);\n"
-      "  return (ushort)(r >> 16);\n"
-      "}\n"
-      "float tsr_bf16(float x) { return as_float((uint)tsr_bf16_bits(x) << 16); }\n"
+      "}\n" +
+      conversions_of(DType::kBF16) + conversions_of(DType::kF8E4M3) +
+      conversions_of(DType::kF8E5M2) +
       "#define TSR_FLOAT(T) \\\n"
       "  T tsr_min_##T(T a, T b) { return isnan(a) ? a : isnan(b) ? b : fmin(a, b); } \\\n"
       "  T tsr_max_##T(T a, T b) { return isnan(a) ? a : isnan(b) ? b : fmax(a, b); }\n"

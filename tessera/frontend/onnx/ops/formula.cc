@@ -1,5 +1,7 @@
 #include "tessera/frontend/onnx/ops/formula.h"
 
+#include "tessera/support/float_format.h"
+
 namespace tessera::onnx {
 
 Term Formula::number(DType t, double v) { return value(c_.b.scalar(t, v)); }
@@ -62,6 +64,13 @@ Result<std::vector<ValueId>> Formula::result(const std::vector<Term>& outputs) c
 
 Result<std::vector<ValueId>> Formula::result(Term output, DType t) {
   return result({cast(output, t)});
+}
+
+Term saturated(Formula& f, Term x, DType to) {
+  if (!is_float(to) || size_bytes(to) > 1) return x;
+  if (!is_float(f.dtype(x))) x = f.cast(x, DType::kF32);
+  const double largest = float_format(to).largest();
+  return call("max", call("min", x, largest), -largest);
 }
 
 Term call(const char* op, Term a) { return a.formula->op(op, {a}); }

@@ -56,6 +56,9 @@ class Formula {
   Error error_;
 };
 
+// x within what a float type of 8 bits holds, as ONNX casts to one; x itself for other types.
+Term saturated(Formula& f, Term x, DType to);
+
 // Numbers take the type of the term beside them.
 Term call(const char* op, Term a);
 Term call(const char* op, Term a, Term b);

@@ -161,8 +161,9 @@ Result<Values> import_cast_by_word(Context& c) {
 Result<Values> import_cast(Context& c) {
   TESSERA_TRY(const std::int64_t number, c.integer("to"));
   TESSERA_TRY(const DType to, dtype_of_number(number));
+  TESSERA_TRY(const std::int64_t saturate, c.integer("saturate", 1));
   Formula f(c);
-  return f.result(f.in(0), to);
+  return f.result(saturate != 0 ? saturated(f, f.in(0), to) : f.in(0), to);
 }
 
 // A bool is a byte of 0 or 1.
@@ -178,8 +179,9 @@ Result<Values> import_bit_cast(Context& c) {
 }
 
 Result<Values> import_cast_like(Context& c) {
+  TESSERA_TRY(const std::int64_t saturate, c.integer("saturate", 1));
   Formula f(c);
-  return f.result(f.in(0), c.dtype(1));
+  return f.result(saturate != 0 ? saturated(f, f.in(0), c.dtype(1)) : f.in(0), c.dtype(1));
 }
 
 Result<Values> import_clip_attributes(Context& c) {

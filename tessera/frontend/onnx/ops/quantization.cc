@@ -78,15 +78,18 @@ Result<DType> target_type(Context& c, DType absent) {
   return c.has(2) ? c.dtype(2) : absent;
 }
 
-// round(x / scale) + zero point; casting rounds nothing more and saturates.
+// round(x / scale) + zero point; casting rounds nothing more and saturates. Floats round as they
+// are cast.
 Term quantize(Formula& f, Term x, Term scale, Term zero_point, DType to) {
+  if (is_float(to)) return f.cast(saturated(f, x / scale + f.cast(zero_point, f.dtype(x)), to), to);
   return f.cast(call("round", x / scale) + f.cast(zero_point, f.dtype(x)), to);
 }
 
 Result<Values> import_quantize(Context& c) {
   TESSERA_TRY(const Layout layout, read_layout(c));
   TESSERA_TRY(const DType to, target_type(c, DType::kU8));
-  if (!is_int(to) || size_bytes(to) > 2) return invalid("cannot quantize to {}", to_text(to));
+  if (size_bytes(to) > (is_int(to) ? 2 : 1) || to == DType::kBool)
+    return invalid("cannot quantize to {}", to_text(to));
   if (c.has(2) && c.dtype(2) != to) {
     return invalid("the zero point is {}, the output {}", to_text(c.dtype(2)), to_text(to));
   }
@@ -100,7 +103,8 @@ Result<Values> import_quantize(Context& c) {
 
 Result<Values> import_dequantize(Context& c) {
   TESSERA_TRY(const Layout layout, read_layout(c));
-  if (!is_int(c.dtype(0)) && !c.widened[0]) {
+  const bool short_float = is_float(c.dtype(0)) && size_bytes(c.dtype(0)) == 1;
+  if (!is_int(c.dtype(0)) && !short_float && !c.widened[0]) {
     return invalid("cannot dequantize {}", to_text(c.dtype(0)));
   }
   if (c.has(2) && c.dtype(2) != c.dtype(0)) {
