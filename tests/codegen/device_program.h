@@ -23,6 +23,7 @@ ir::DeviceProgram warp_products(const std::string& type, const std::string& acc,
                                 int step = 0);
 
 // A product of a warp group, 64 x `columns`, of tiles that a copy has filled.
-ir::DeviceProgram group_product(const std::string& type, int columns);
+ir::DeviceProgram group_product(const std::string& type, int columns, bool rows = false,
+                                const std::string& acc = "f32");
 
 }  // namespace tessera::codegen

@@ -338,6 +338,8 @@ TEST(Ptx, ProductsOfAWarpGoToTensorCores) {
   const std::string single = ptx_of(warp_products("f32", "f32", 4));
   EXPECT_EQ(count(single, "m16n8k8.row.col.f32.tf32.tf32.f32"), 2);
   EXPECT_GE(count(single, "cvt.rna.tf32.f32"), 6);
+  EXPECT_EQ(count(ptx_of(warp_products("f8e4m3", "f32", 16)), "m16n8k32.row.col.f32.e4m3.e4m3.f32"),
+            2);
 }
 
 TEST(Ptx, WarpGroupsMultiplyTilesOfSharedMemory) {
@@ -350,6 +352,17 @@ TEST(Ptx, WarpGroupsMultiplyTilesOfSharedMemory) {
   EXPECT_EQ(count(ptx, "fence.proxy.async.shared::cta"), 2);
   EXPECT_NE(ptx.find(".shared .align 1024"), std::string::npos);
   EXPECT_EQ(count(ptx, ".local"), 0) << "sums are in memory";
+}
+
+TEST(Ptx, WarpGroupsMultiplyOtherTypesToo) {
+  const std::string single = ptx_of(group_product("f32", 64, true));
+  EXPECT_EQ(count(single, "wgmma.mma_async.sync.aligned.m64n64k8.f32.tf32.tf32"), 4) << single;
+  EXPECT_EQ(count(single, ", 1, 1, 1;"), 4) << "operands are not turned";
+  const std::string bytes = ptx_of(group_product("u8", 64, true, "i32"));
+  EXPECT_EQ(count(bytes, "wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.u8"), 4) << bytes;
+  EXPECT_EQ(count(bytes, ".local"), 0) << "sums are in memory";
+  const std::string short_floats = ptx_of(group_product("f8e5m2", 64, true));
+  EXPECT_EQ(count(short_floats, "wgmma.mma_async.sync.aligned.m64n64k32.f32.e5m2.e5m2"), 4);
 }
 
 TEST(Ptx, WaitsForProductsAloneOrForCopiesToo) {

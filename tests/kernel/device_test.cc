@@ -36,7 +36,8 @@ class OnDevice : public ::testing::TestWithParam<Kind> {
     device_ = std::move(*device);
   }
 
-  void expect_computes(const std::string& spec, const std::string& schedule) {
+  void expect_computes(const std::string& spec,
+                       const std::optional<std::string>& schedule = std::nullopt) {
     const te::Dag dag = te::make_dag(te::parse_op_spec(spec).value()).value();
     const auto op = compile_op(dag, schedule, device_->target(), {.device = device_.get()});
     ASSERT_TRUE(op.ok()) << spec << ": " << op.error().message;
@@ -103,6 +104,10 @@ TEST_P(OnDevice, WarpGroups) {
     expect_computes(fmt::format("matmul:M=256,N=512,K=512,dtype={}", type), schedule);
     expect_computes(fmt::format("matmul:M=200,N=264,K=136,dtype={}", type), schedule);
   }
+  for (const char* spec :
+       {"dense:M=1024,N=512,K=1024,dtype=i8", "dense:M=1000,N=520,K=1008,dtype=i8",
+        "matmul:M=2048,N=1024,K=512,TB=1,dtype=u8"})
+    expect_computes(spec);
 }
 
 TEST_P(OnDevice, Softmax) {

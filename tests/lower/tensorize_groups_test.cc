@@ -19,10 +19,12 @@ struct GroupCase {
   int places = 4;
   bool pieces = false;                              // products end with their iteration
   bool left_columns = false, right_columns = true;  // the elements of a sum are not side by side
+  std::string instruction = "wgmma";
+  int depth = 64;
 };
 
 std::string group_schedule(const GroupCase& c) {
-  std::string text;
+  std::string text = c.sums == "C.local" ? "cache_write C local\n" : "";
   for (const std::string& x : {c.left, c.right})
     text += fmt::format("cache_read {} shared {}\n", x, c.sums);
   text += fmt::format(
@@ -42,14 +44,14 @@ std::string group_schedule(const GroupCase& c) {
       c.out, c.row_groups, c.row_tiles, c.column_groups, c.columns / 8);
   text += fmt::format(
       "compute_at {0} {1} i.1@j.1\n"
-      "split {0} k 64\n"
+      "split {0} k {4}\n"
       "split {0} i 64\n"
       "split {0} j {2}\n"
       "reorder {0} k.0 i.0 j.0 i.1 j.1 k.1\n"
       "annotate {0} i.0 unroll\n"
       "annotate {0} j.0 unroll\n"
-      "tensorize {0} i.1 wgmma\n",
-      c.sums, c.out, c.columns);
+      "tensorize {0} i.1 {3}\n",
+      c.sums, c.out, c.columns, c.instruction, c.depth);
   if (c.places > 0) {
     text += fmt::format("pragma {} k.0 {} {}\n", c.sums, c.pieces ? "pipeline_pieces" : "pipeline",
                         c.places);
@@ -61,11 +63,11 @@ std::string group_schedule(const GroupCase& c) {
       text += fmt::format("layout {}.shared d1/64 d0 d1%64\n", x);
     text += fmt::format(
         "fuse {0}.shared d0 d1\n"
-        "split {0}.shared d0@d1 {1} 128 8\n"
+        "split {0}.shared d0@d1 {1} 128 {2}\n"
         "annotate {0}.shared d0@d1.1 threadIdx.y\n"
         "annotate {0}.shared d0@d1.2 threadIdx.x\n"
         "annotate {0}.shared d0@d1.3 vectorize\n",
-        x, c.row_groups * c.column_groups);
+        x, c.row_groups * c.column_groups, c.depth / 8);
   }
   return text;
 }
@@ -107,6 +109,45 @@ TEST(TensorizeGroups, OddSizesAddZeros) {
                        group_schedule({.right_columns = false}));
 }
 
+GroupCase of_type(const char* instruction, int depth) {
+  return {.sums = "C.local",
+          .out = "C",
+          .right_columns = false,
+          .instruction = instruction,
+          .depth = depth};
+}
+
+// Sums of bytes are exact.
+TEST(TensorizeGroups, Bytes) {
+  GroupCase c = of_type("wgmma_i8", 128);
+  expect_threads_agree(dag_of("matmul:M=64,N=64,K=384,TB=1,dtype=i8"), group_schedule(c));
+  expect_threads_agree(dag_of("matmul:M=70,N=40,K=272,TB=1,dtype=u8"), group_schedule(c));
+  c.columns = 40;
+  expect_threads_refused(dag_of("matmul:M=64,N=40,K=256,TB=1,dtype=i8"), group_schedule(c),
+                         "the loops of wgmma_i8 must be 64, a multiple of 16 up to 256, 128");
+  c.columns = 64;
+  c.right_columns = true;
+  expect_threads_refused(dag_of("matmul:M=64,N=64,K=256,dtype=i8"), group_schedule(c),
+                         "B.shared does not lie in rows of 128 elements");
+}
+
+// What tf32 does not hold is dropped, not rounded.
+TEST(TensorizeGroups, SinglesAreCutToTf32) {
+  const te::Dag dag = dag_of("matmul:M=64,N=64,K=100,TB=1");
+  const ir::DeviceProgram program = lower_threads(dag, group_schedule(of_type("wgmma_tf32", 32)));
+  Rng rng(3);
+  std::vector<HostTensor> inputs;
+  for (const te::Input& in : dag.inputs) {
+    inputs.push_back(random_tensor(in.buffer->dtype, in.buffer->shape, rng));
+    HostTensor& t = inputs.back();
+    for (std::int64_t i = 0; i < t.size(); ++i)
+      t.set_float(i, std::round(t.get_float(i) * 64) / 64);
+  }
+  EXPECT_EQ(run_threads(dag, program, inputs, 1e-6), "");
+  inputs[0].set_float(0, 1 + 1.0 / 1024 + 1.0 / 4096);
+  EXPECT_NE(run_threads(dag, program, inputs, 1e-6), "");
+}
+
 TEST(TensorizeGroups, AnyNumberOfPlaces) {
   for (const int places : {3, 5}) {
     expect_threads_agree(dag_of("matmul:M=64,N=32,K=448,dtype=f16"),
@@ -135,11 +176,13 @@ TEST(TensorizeGroups, BiasAndActivationAreAppliedToWhatAThreadHolds) {
 }
 
 TEST(TensorizeGroups, ChunksOfARowTradePlaces) {
-  EXPECT_EQ(ir::swizzled(0), 0);
-  EXPECT_EQ(ir::swizzled(64), 64 + 8);
-  EXPECT_EQ(ir::swizzled(64 + 8 + 3), 64 + 3);
-  EXPECT_EQ(ir::swizzled(7 * 64 + 56), 7 * 64);
-  EXPECT_EQ(ir::swizzled(8 * 64 + 56), 8 * 64 + 56);
+  EXPECT_EQ(ir::swizzled(DType::kF16, 0), 0);
+  EXPECT_EQ(ir::swizzled(DType::kF16, 64), 64 + 8);
+  EXPECT_EQ(ir::swizzled(DType::kF16, 64 + 8 + 3), 64 + 3);
+  EXPECT_EQ(ir::swizzled(DType::kF16, 7 * 64 + 56), 7 * 64);
+  EXPECT_EQ(ir::swizzled(DType::kF16, 8 * 64 + 56), 8 * 64 + 56);
+  EXPECT_EQ(ir::swizzled(DType::kF32, 32 + 4 + 3), 32 + 3);
+  EXPECT_EQ(ir::swizzled(DType::kU8, 7 * 128 + 112 + 5), 7 * 128 + 5);
 }
 
 TEST(TensorizeGroups, WhatIsNoProductOfAGroupIsRefused) {

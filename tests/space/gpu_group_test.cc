@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/machine/target/fast_math.h"
 #include "tessera/scheduling/decide/walk.h"
 #include "tessera/scheduling/lower/lower_device.h"
 #include "tessera/scheduling/space/default_schedule.h"
@@ -28,7 +29,9 @@ TEST(GpuGroup, EveryTileComputesTheOperation) {
        {"matmul:M=130,N=72,K=136,dtype=f16", "matmul:M=64,N=64,K=130,TA=1,dtype=bf16",
         "dense:M=70,N=96,K=200,dtype=f16", "dense:M=70,N=97,K=200,dtype=f16",
         "bmm:B=2,M=40,N=64,K=128,dtype=f16", "matmul:M=66,N=40,K=72,algo=bf16x6",
-        "conv2d:N=1,H=3,W=50,CI=64,CO=40,KH=3,KW=3,P=1,dtype=f16,algo=direct"}) {
+        "conv2d:N=1,H=3,W=50,CI=64,CO=40,KH=3,KW=3,P=1,dtype=f16,algo=direct",
+        "dense:M=70,N=96,K=272,dtype=i8", "matmul:M=66,N=40,K=256,TB=1,dtype=u8",
+        "conv2d:N=1,H=3,W=50,CI=128,CO=40,KH=3,KW=3,P=1,dtype=i8"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
     const Space space = make_space(dag, h200()).value();
@@ -63,8 +66,41 @@ TEST(GpuGroup, LargeProductsOfHalvesTakeThem) {
     EXPECT_FALSE(uses_groups(default_schedule(dag_of(spec), h200()).value())) << spec;
 }
 
+// Products of numbers that tf32 holds are exact.
+TEST(GpuGroup, SinglesWhereTf32IsAllowed) {
+  const target::Target fast = target::allow_fast_math(h200(), "tf32").value();
+  for (const char* spec : {"dense:M=70,N=96,K=100", "matmul:M=130,N=40,K=68,TB=1",
+                           "conv2d:N=1,H=3,W=50,CI=32,CO=40,KH=3,KW=3,P=1,algo=direct"}) {
+    SCOPED_TRACE(spec);
+    const te::Dag dag = dag_of(spec);
+    const Space space = make_space(dag, fast).value();
+    Rng rng(5);
+    std::vector<HostTensor> inputs;
+    for (const te::Input& in : dag.inputs) {
+      inputs.push_back(random_tensor(in.buffer->dtype, in.buffer->shape, rng));
+      for (std::int64_t i = 0; i < inputs.back().size(); ++i)
+        inputs.back().set_float(i, std::round(inputs.back().get_float(i) * 64) / 64);
+    }
+    int seen = 0;
+    for (int i = 0; i < 200 && seen < 2; ++i) {
+      const schedule::Schedule schedule = space.schedule(space.sample(rng)).value();
+      if (!uses_groups(schedule)) continue;
+      ++seen;
+      const auto lowered = lower::lower(dag, schedule, fast);
+      ASSERT_TRUE(lowered.ok()) << lowered.error().message << "\n" << schedule::to_text(schedule);
+      EXPECT_EQ(lower::run_threads(dag, lowered->program, inputs, 1e-5, lowered->param_layouts), "")
+          << schedule::to_text(schedule);
+    }
+    EXPECT_EQ(seen, 2);
+  }
+  const auto large = default_schedule(dag_of("dense:M=2048,N=3072,K=768"), fast);
+  EXPECT_TRUE(uses_groups(large.value())) << schedule::to_text(large.value());
+  const auto bytes = default_schedule(dag_of("dense:M=4096,N=4096,K=4096,dtype=i8"), h200());
+  EXPECT_TRUE(uses_groups(bytes.value())) << schedule::to_text(bytes.value());
+}
+
 TEST(GpuGroup, TilesFitTheDevice) {
-  const TensorProblem large{.row = 4096, .column = 4096, .reduce = 4096};
+  const TensorProblem large{.row = 4096, .column = 4096, .reduce = 4096, .depth = 64};
   const GroupTile tile = choose_group_tile(h200(), large);
   EXPECT_EQ(refuse_group_tile(h200(), large, tile), nullptr);
   EXPECT_GE(tile.rows() * tile.all_columns(), 128 * 128);
@@ -79,7 +115,7 @@ TEST(GpuGroup, TilesFitTheDevice) {
             "groups do not begin with a row of copies");
   EXPECT_EQ(refused({.row_groups = 2}, {.row = 64, .column = 64}), "more than the axis has");
   // Few outputs of long sums: parts of them keep the multiprocessors busy.
-  const TensorProblem deep{.row = 128, .column = 768, .reduce = 3072};
+  const TensorProblem deep{.row = 128, .column = 768, .reduce = 3072, .depth = 64};
   const GroupTile cut = choose_group_tile(h200(), deep);
   EXPECT_GT(cut.parts, 1);
   EXPECT_GE(128 * 768 / (cut.rows() * cut.all_columns()) * cut.parts, h200().cores / 2);

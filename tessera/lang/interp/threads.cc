@@ -44,25 +44,34 @@ Scalar eval_peer(const Node& node, int lane, std::size_t peer, Frame& frame) {
   return of_int(0);
 }
 
+constexpr std::uint32_t kDropped = 0x1fff;  // bits of f32 that tf32 does not have
+
 // An operand of tensor cores in the type of the sums. Halves of tf32 round away from zero.
 Scalar operand(DType from, DType to, Scalar v) {
   if (from != DType::kF32 || !std::isfinite(v.f)) return convert(from, to, v);
-  constexpr std::uint32_t kDropped = 0x1fff;
   const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(v.f));
   return of_float(std::bit_cast<float>((bits + (kDropped + 1) / 2) & ~kDropped));
 }
 
+// The same of tiles in shared memory: what tf32 does not have is dropped.
+Scalar from_tile(DType from, DType to, Scalar v) {
+  if (from != DType::kF32) return convert(from, to, v);
+  const auto bits = std::bit_cast<std::uint32_t>(static_cast<float>(v.f));
+  return of_float(std::bit_cast<float>(bits & ~kDropped));
+}
+
 // A tile of shared memory, by its first element.
 struct Tile {
+  DType type;
   std::size_t slot = 0;
   std::int64_t first = 0;
   bool rows = false;  // the elements of a sum are side by side
 
   // Element `k` of the sum of row or column `side`.
   std::int64_t element(std::int64_t side, std::int64_t k) const {
-    constexpr std::int64_t kRow = ir::kTileRow;
-    return ir::swizzled(rows ? first + side * kRow + k
-                             : first + side / kRow * kRow * kRow + k * kRow + side % kRow);
+    const std::int64_t row = ir::tile_row(type);
+    return ir::swizzled(type, rows ? first + side * row + k
+                                   : first + side / row * row * row + k * row + side % row);
   }
 };
 
@@ -70,11 +79,10 @@ std::optional<Tile> tile_of(const Node& operand, std::int64_t sides, Frame& fram
   const Node& load = *operand.args[0];
   const auto first = element_of(load.slot, load.args, 0, "read", frame);
   if (!first) return std::nullopt;
-  const Tile tile{load.slot, *first, operand.fn == ir::Intrinsic::kMatrixRows};
+  const Tile tile{operand.dtype, load.slot, *first, operand.fn == ir::Intrinsic::kMatrixRows};
   const Memory& memory = *frame.memory[load.slot];
-  const std::int64_t depth = ir::kGroupDepth;
-  const std::int64_t end =
-      tile.rows ? sides * ir::kTileRow : (sides + depth - 1) / depth * depth * ir::kTileRow;
+  const std::int64_t row = ir::tile_row(operand.dtype);
+  const std::int64_t end = tile.rows ? sides * row : (sides + row - 1) / row * row * row;
   if (*first + end <= memory.data.size()) return tile;
   if (!frame.error) {
     frame.error = make_error(ErrorCode::kRunFailed, "a tile of {} ends beyond its {} elements",
@@ -94,12 +102,12 @@ Scalar eval_group(const Node& node, int lane, Frame& frame) {
   const auto old = element_of(sums.slot, sums.args, lane, "read", frame);
   if (!a || !b || !old) return of_int(0);
   Scalar sum = frame.memory[sums.slot]->get(*old);
-  for (std::int64_t k = 0; k < ir::kGroupDepth; ++k) {
+  for (std::int64_t k = 0; k < ir::tile_row(a->type); ++k) {
     const Scalar x = frame.memory[a->slot]->get(a->element(row, k));
     const Scalar y = frame.memory[b->slot]->get(b->element(column, k));
     const Scalar product =
-        binary(ir::BinaryOp::kMul, node.dtype, convert(node.args[1]->dtype, node.dtype, x),
-               convert(node.args[2]->dtype, node.dtype, y));
+        binary(ir::BinaryOp::kMul, node.dtype, from_tile(node.args[1]->dtype, node.dtype, x),
+               from_tile(node.args[2]->dtype, node.dtype, y));
     sum = binary(ir::BinaryOp::kAdd, node.dtype, sum, product);
   }
   return sum;
@@ -124,8 +132,9 @@ Threads::Product start_product(const Node& node, Frame& frame) {
     const std::int64_t sides = i == 1 ? ir::kGroupRows : std::int64_t{2} * node.lanes;
     const auto tile = tile_of(*node.args[i], sides, frame);
     if (!tile) return out;
-    for (std::int64_t n = t; n < sides * ir::kGroupDepth; n += ir::kGroupThreads) {
-      const std::int64_t element = tile->element(n / ir::kGroupDepth, n % ir::kGroupDepth);
+    const std::int64_t depth = ir::tile_row(tile->type);
+    for (std::int64_t n = t; n < sides * depth; n += ir::kGroupThreads) {
+      const std::int64_t element = tile->element(n / depth, n % depth);
       const Memory& memory = *frame.memory[tile->slot];
       note_access(frame, memory, element, false);
       if (memory.defined[static_cast<std::size_t>(element)] == 0 && !frame.error) {

@@ -143,16 +143,13 @@ Typing async_wait(const std::vector<Expr>& args) {
   return {Type()};
 }
 
-bool is_matrix_type(DType t) {
-  return t == DType::kF16 || t == DType::kBF16 || t == DType::kF32 || is_byte(t);
-}
+bool is_matrix_type(DType t) { return is_byte(t) || (is_float(t) && size_bytes(t) <= 4); }
 
 Typing matrix_rows(const std::vector<Expr>& args) {
   const auto* load = args[0].as<Load>();
   if (!load || load->buffer->scope != Scope::kShared) return fail("not a load of shared memory");
   if (!is_matrix_type(args[0].dtype())) return fail("operand has the wrong type");
-  const bool tile = args[0].lanes() == 1 && size_bytes(args[0].dtype()) == 2;
-  if (!tile && args[0].lanes() * size_bytes(args[0].dtype()) != 16)
+  if (args[0].lanes() != 1 && args[0].lanes() * size_bytes(args[0].dtype()) != 16)
     return fail("a row has 16 bytes");
   return {args[0].type()};
 }
@@ -162,16 +159,22 @@ Typing matrix_columns(const std::vector<Expr>& args) {
   return matrix_rows(args);
 }
 
+DType sums_of(DType t) { return is_byte(t) ? DType::kI32 : DType::kF32; }
+// Bytes, and floats of a byte, may be of two types.
+bool are_factors(DType a, DType b) {
+  return a == b || (size_bytes(a) == 1 && size_bytes(b) == 1 && is_byte(a) == is_byte(b));
+}
+
 // Operands of a warp group are the first elements of tiles.
 Typing group_mma(const std::vector<Expr>& args) {
-  const int columns = args[0].lanes() * 2;
-  if (args[0].dtype() != DType::kF32 || columns % 8 != 0 || columns > kMostGroupColumns)
+  const DType t = args[1].dtype();
+  if (args[0].dtype() != sums_of(t) || !is_group_width(args[0].dtype(), args[0].lanes() * 2))
     return fail("accumulator has the wrong type");
   for (const Expr& arg : {args[1], args[2]}) {
     const auto* tile = arg.as<Call>();
     const bool place =
         tile && (tile->fn == Intrinsic::kMatrixRows || tile->fn == Intrinsic::kMatrixColumns);
-    if (!place || arg.lanes() != 1 || arg.dtype() != args[1].dtype())
+    if (!place || arg.lanes() != 1 || !are_factors(t, arg.dtype()))
       return fail("operand is not a tile of shared memory");
   }
   return {args[0].type()};
@@ -180,10 +183,9 @@ Typing group_mma(const std::vector<Expr>& args) {
 Typing warp_mma(const std::vector<Expr>& args) {
   if (args[1].lanes() == 1) return group_mma(args);
   const DType t = args[1].dtype();
-  const DType acc = is_byte(t) ? DType::kI32 : DType::kF32;
-  if (args[0].type() != Type{acc, 4}) return fail("accumulator has the wrong type");
-  const bool same = args[2].dtype() == t || (is_byte(t) && is_byte(args[2].dtype()));
-  if (!is_matrix_type(t) || !same) return fail("operand has the wrong type");
+  if (args[0].type() != Type{sums_of(t), 4}) return fail("accumulator has the wrong type");
+  if (!is_matrix_type(t) || !are_factors(t, args[2].dtype()))
+    return fail("operand has the wrong type");
   if (args[1].lanes() * size_bytes(t) != 16 || args[2].lanes() * size_bytes(t) != 8)
     return fail("operand has the wrong number of lanes");
   return {args[0].type()};

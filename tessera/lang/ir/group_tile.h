@@ -11,20 +11,26 @@ inline constexpr std::int64_t kFragmentThreads = 32;  // that evaluate Intrinsic
 inline constexpr std::int64_t kGroupThreads = 4 * kFragmentThreads;
 inline constexpr std::int64_t kGroupRows = 64;  // of the sums
 inline constexpr std::int64_t kMostGroupColumns = 256;
-// A tile is made of rows of 128 bytes; elements have two. With the elements of a sum side by side
-// (kMatrixRows), row r begins at r * kTileRow. With the rows or columns of the sums side by side
-// (kMatrixColumns), element k of the sum has a row of its own, and what is wider than a row follows
-// in another tile of kTileRow such rows.
-inline constexpr std::int64_t kTileRow = 64;
-inline constexpr std::int64_t kTileChunk = 8;          // elements that stay together: 16 bytes
-inline constexpr std::int64_t kTileAlign = 1024;       // bytes: eight rows
-inline constexpr std::int64_t kGroupDepth = kTileRow;  // elements of a sum that a product adds
+// A tile is made of rows of 128 bytes. With the elements of a sum side by side (kMatrixRows), row r
+// begins at r * tile_row. With the rows or columns of the sums side by side (kMatrixColumns, of
+// elements of two bytes), element k of the sum has a row of its own, and what is wider than a row
+// follows in another tile of tile_row such rows.
+inline constexpr std::int64_t kTileAlign = 1024;  // bytes: eight rows
+inline constexpr std::int64_t kTileChunks = 8;    // of a row: 16 bytes that stay together
+// Elements of a row, which are also those of a sum that a product adds, and of a chunk.
+inline std::int64_t tile_row(DType t) { return 128 / size_bytes(t); }
+inline std::int64_t tile_chunk(DType t) { return tile_row(t) / kTileChunks; }
 
 // Where element `e` of a tile lies: chunks of a row trade places, by the number of the row in its
 // eight, so that neither rows nor columns of chunks meet in a bank.
-constexpr std::int64_t swizzled(std::int64_t e) {
-  const std::int64_t row = e / kTileRow, chunk = e / kTileChunk % (kTileRow / kTileChunk);
-  return row * kTileRow + (chunk ^ row % (kTileRow / kTileChunk)) * kTileChunk + e % kTileChunk;
+inline std::int64_t swizzled(DType t, std::int64_t e) {
+  const std::int64_t length = tile_chunk(t), row = e / tile_row(t);
+  return row * tile_row(t) + (e / length % kTileChunks ^ row % kTileChunks) * length + e % length;
+}
+
+// Whether a product of a group may have so many columns.
+inline bool is_group_width(DType sums, std::int64_t columns) {
+  return columns % (sums == DType::kI32 ? 16 : 8) == 0 && columns <= kMostGroupColumns;
 }
 
 // A product of tiles by a warp group: its operands are places, not what threads hold.

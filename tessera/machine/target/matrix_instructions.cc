@@ -7,7 +7,8 @@ constexpr int kForever = 1000;
 constexpr int kWarp = 32, kWarpGroup = 128;
 using Types = std::array<DType, 2>;
 constexpr Types kBytes = {DType::kI8, DType::kU8}, kBf16 = {DType::kBF16, DType::kBF16},
-                kHalves = {DType::kF16, DType::kBF16}, kFloats = {DType::kF32, DType::kF32};
+                kHalves = {DType::kF16, DType::kBF16}, kFloats = {DType::kF32, DType::kF32},
+                kShort = {DType::kF8E4M3, DType::kF8E5M2};
 
 constexpr MatrixInstruction on_cpu(std::string_view name, Operands operands, int side, int k,
                                    Types types, DType sums, Arch arch,
@@ -80,8 +81,16 @@ constexpr std::array kRows = {
            kForever, "mma.sync.aligned.m16n8k16.row.col.f32.{}.{}.f32", 8, 16),
     on_gpu("mma16x16x32", Operands::kFragments, kWarp, 16, 16, 32, kBytes, DType::kI32, 80,
            kForever, "mma.sync.aligned.m16n8k32.row.col.s32.{}.{}.s32", 8, 32),
+    on_gpu("mma16x16x32_f8", Operands::kFragments, kWarp, 16, 16, 32, kShort, DType::kF32, 89,
+           kForever, "mma.sync.aligned.m16n8k32.row.col.f32.{}.{}.f32", 8, 32),
     on_gpu("wgmma", Operands::kTiles, kWarpGroup, 64, 0, 64, kHalves, DType::kF32, 90, 90,
            "wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{}", 8, 16),
+    on_gpu("wgmma_tf32", Operands::kTiles, kWarpGroup, 64, 0, 32, kFloats, DType::kF32, 90, 90,
+           "wgmma.mma_async.sync.aligned.m64n{}k8.f32.{}.{}", 8, 8),
+    on_gpu("wgmma_i8", Operands::kTiles, kWarpGroup, 64, 0, 128, kBytes, DType::kI32, 90, 90,
+           "wgmma.mma_async.sync.aligned.m64n{}k32.s32.{}.{}", 8, 32),
+    on_gpu("wgmma_f8", Operands::kTiles, kWarpGroup, 64, 0, 128, kShort, DType::kF32, 90, 90,
+           "wgmma.mma_async.sync.aligned.m64n{}k32.f32.{}.{}", 8, 32),
 };
 
 }  // namespace

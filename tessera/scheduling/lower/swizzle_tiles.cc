@@ -28,27 +28,27 @@ class SwizzleTiles final : public ir::Mutator {
     const auto* ramp = index.as<ir::Ramp>();
     const ir::Expr& first = ramp ? ramp->base : index;
     const int lanes = index.lanes();
+    const std::int64_t length = ir::tile_row(b->dtype), part = ir::tile_chunk(b->dtype);
     const auto simple = [&](const ir::Expr& e) { return arith::simplify(e, ranges_); };
     const bool chunk =
-        lanes == 1 || (ramp && ramp->stride == 1 && ir::kTileChunk % lanes == 0 &&
+        lanes == 1 || (ramp && ramp->stride == 1 && part % lanes == 0 &&
                        ir::is_const_int(simple(ir::floor_mod(first, ir::int_imm(lanes))), 0));
     if (!chunk) {
       if (result_->ok()) {
         *result_ = make_error(ErrorCode::kIllegalSchedule,
                               "{} is multiplied by warp groups: vectors of it must be parts of "
                               "chunks of {} elements",
-                              b->name, ir::kTileChunk);
+                              b->name, part);
       }
       return index;
     }
-    constexpr std::int64_t kChunks = ir::kTileRow / ir::kTileChunk;
-    const ir::Expr row = simple(ir::floor_div(first, ir::int_imm(ir::kTileRow)));
-    const ir::Expr turn = simple(ir::floor_mod(row, ir::int_imm(kChunks)));
+    const ir::Expr row = simple(ir::floor_div(first, ir::int_imm(length)));
+    const ir::Expr turn = simple(ir::floor_mod(row, ir::int_imm(ir::kTileChunks)));
     const ir::Expr from = simple(
-        ir::floor_mod(ir::floor_div(first, ir::int_imm(ir::kTileChunk)), ir::int_imm(kChunks)));
+        ir::floor_mod(ir::floor_div(first, ir::int_imm(part)), ir::int_imm(ir::kTileChunks)));
     const ir::Expr to = ir::Binary::make(ir::BinaryOp::kXor, from, turn);
-    const ir::Expr rest = simple(ir::floor_mod(first, ir::int_imm(ir::kTileChunk)));
-    const ir::Expr at = simple(row * ir::kTileRow + rest) + to * ir::kTileChunk;
+    const ir::Expr rest = simple(ir::floor_mod(first, ir::int_imm(part)));
+    const ir::Expr at = simple(row * length + rest) + to * part;
     return ramp ? ir::Ramp::make(at, 1, lanes) : at;
   }
 

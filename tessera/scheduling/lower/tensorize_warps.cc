@@ -133,15 +133,19 @@ class TensorizeWarps final : public ir::Mutator {
       return false;
     const auto columns = ir::as_const_int(nest.loops[1]->extent);
     if (!is_group(instruction)) return columns == instruction.n;
-    return columns && *columns % 8 == 0 && *columns <= ir::kMostGroupColumns;
+    return columns && ir::is_group_width(instruction.sums, *columns);
+  }
+
+  static std::string width_of(const Instruction& instruction) {
+    return fmt::format("a multiple of {} up to 256", instruction.sums == DType::kI32 ? 16 : 8);
   }
 
   void add_sums(const Nest& nest, const Instruction& instruction) {
     if (!has_shape(nest, instruction)) {
-      return fail(fmt::format("the loops of {} must be {}, {}, {}", instruction.name, instruction.m,
-                              is_group(instruction) ? std::string("a multiple of 8 up to 256")
-                                                    : std::to_string(instruction.n),
-                              instruction.k));
+      return fail(
+          fmt::format("the loops of {} must be {}, {}, {}", instruction.name, instruction.m,
+                      is_group(instruction) ? width_of(instruction) : std::to_string(instruction.n),
+                      instruction.k));
     }
     const ir::Store& store = *nest.store;
     const auto r = dimension_of(store.indices, nest.loops[0]->var),
@@ -329,14 +333,13 @@ class TensorizeWarps final : public ir::Mutator {
   ir::Expr tile(const ir::Load& load, const Nest& nest, std::size_t side) {
     const ir::Expr first = flat_place(load, nest, side, 0, 0);
     const std::int64_t length = *ir::as_const_int(nest.loops[side]->extent);
+    const std::int64_t row = ir::tile_row(load.type.dtype);
     const auto lies = [&](bool rows) {
       // The corners of rows and tiles, and a neighbour: indices are sums, quotients and remainders.
-      for (const std::int64_t i : {std::int64_t{1}, ir::kTileRow - 1, ir::kTileRow, length - 1}) {
-        for (const std::int64_t k : {std::int64_t{0}, std::int64_t{1}, ir::kGroupDepth - 1}) {
+      for (const std::int64_t i : {std::int64_t{1}, row - 1, row, length - 1}) {
+        for (const std::int64_t k : {std::int64_t{0}, std::int64_t{1}, row - 1}) {
           if (i >= length) continue;
-          const std::int64_t place = rows ? i * ir::kTileRow + k
-                                          : i / ir::kTileRow * ir::kTileRow * ir::kGroupDepth +
-                                                k * ir::kTileRow + i % ir::kTileRow;
+          const std::int64_t place = rows ? i * row + k : i / row * row * row + k * row + i % row;
           if (!ir::is_const_int(simple(flat_place(load, nest, side, i, k) - first), place))
             return false;
         }
@@ -347,11 +350,11 @@ class TensorizeWarps final : public ir::Mutator {
     const std::int64_t align = ir::kTileAlign / size_bytes(load.type.dtype);
     if (load.buffer->scope != ir::Scope::kShared) {
       fail(fmt::format("{} is not in shared memory", load.buffer->name));
-    } else if (!rows && !lies(false)) {
+    } else if (!rows && (size_bytes(load.type.dtype) != 2 || !lies(false))) {
       fail(
           fmt::format("{} does not lie in rows of {} elements as the products of a group need it "
                       "(layout)",
-                      load.buffer->name, ir::kTileRow));
+                      load.buffer->name, row));
     } else if (load.buffer.size() % align != 0 ||
                !ir::is_const_int(simple(ir::floor_mod(first, ir::int_imm(align))), 0)) {
       fail(fmt::format("tiles of {} do not begin at multiples of {} bytes", load.buffer->name,

@@ -107,7 +107,8 @@ bool Emitter::emit_group_product(const ir::Store& store) {
   const auto* old = call->args[0].as<ir::Load>();
   const auto place = place_of(store.buffer, store.indices);
   const DType type = call->args[1].dtype();
-  const auto* instruction = target::find_matrix(target_, target::Operands::kTiles, type, type);
+  const auto* instruction =
+      target::find_matrix(target_, target::Operands::kTiles, type, call->args[2].dtype());
   if (!launch_ || !instruction) {
     fail(ErrorCode::kUnsupported,
          fmt::format("{} has no tensor cores for products of {} x {} x {} in {}", target_.name,
@@ -126,13 +127,13 @@ bool Emitter::emit_group_product(const ir::Store& store) {
     const auto* tile = call->args[i + 1].as<ir::Call>();
     const auto* load = tile->args[0].as<ir::Load>();
     const auto first = place_of(load->buffer, load->indices);
+    tiles[i].type = load->type.dtype;
     tiles[i].rows = tile->fn == ir::Intrinsic::kMatrixRows;
     tiles[i].value = dialect_->tile(b_, pointer(load->buffer, first->base), tiles[i].rows);
   }
   const std::vector<Value*> sums =
       load_sums(store.buffer, place->base, static_cast<std::int64_t>(store.value.lanes()));
-  store_sums(store.buffer, place->base,
-             dialect_->multiply_tiles(b_, *instruction, type, tiles, sums));
+  store_sums(store.buffer, place->base, dialect_->multiply_tiles(b_, *instruction, tiles, sums));
   group_sums_.insert(store.buffer);
   return true;
 }

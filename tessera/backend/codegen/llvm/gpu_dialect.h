@@ -80,13 +80,14 @@ class GpuDialect {
   // Products of a warp group, which go on after they are started. Sums stay in registers from the
   // first product to the wait: both take them and give them back.
   struct Tile {
+    DType type;
     Value* value;
     bool rows;  // the elements of a sum are side by side
   };
   virtual Value* tile(Builder& b, Value* address, bool rows) const = 0;  // by its first element
   virtual std::vector<Value*> multiply_tiles(Builder& b,
                                              const target::MatrixInstruction& instruction,
-                                             DType type, const std::array<Tile, 2>& tiles,
+                                             const std::array<Tile, 2>& tiles,
                                              const std::vector<Value*>& sums) const = 0;
   // For all products but the last `left`; with `copies`, tensor cores see what was copied to shared
   // memory before.

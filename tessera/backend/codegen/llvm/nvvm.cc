@@ -34,15 +34,15 @@ constexpr unsigned kLeading = 16, kStride = 32;  // bits of the offsets between 
 
 // Bytes between tiles that lie side by side, and between groups of eight rows.
 std::uint64_t layout_of_tile(bool rows) {
-  constexpr std::uint64_t kEight = ir::kTileAlign, kTile = kEight * ir::kTileRow / 8;
-  const std::uint64_t leading = rows ? kUnit : kTile;  // rows have no second tile
+  constexpr std::uint64_t kEight = ir::kTileAlign, kTile = 8 * kEight;  // 64 rows
+  const std::uint64_t leading = rows ? kUnit : kTile;                   // rows have no second tile
   return kSwizzle128 | (leading / kUnit) << kLeading | (kEight / kUnit) << kStride;
 }
 
-// From the operands of one instruction to those of the next, in units.
-std::uint64_t depth_step(bool rows, int depth) {
-  const auto elements = static_cast<std::uint64_t>(depth);
-  return (rows ? elements * 2 : elements * ir::kTileRow * 2) / kUnit;
+// From the operands of one instruction to those of the next, in units: `depth` bytes of each row,
+// or as many rows of 128 bytes as they are elements of two bytes.
+std::uint64_t depth_step(bool rows, std::uint64_t depth) {
+  return (rows ? depth : depth / 2 * 128) / kUnit;
 }
 
 std::string numbered(const char* before, std::size_t first, std::size_t count,
@@ -69,6 +69,10 @@ const char* ptx_type(DType t) {
       return "s8";
     case DType::kU8:
       return "u8";
+    case DType::kF8E4M3:
+      return "e4m3";
+    case DType::kF8E5M2:
+      return "e5m2";
     default:
       return "tf32";
   }
@@ -100,9 +104,11 @@ std::vector<Value*> run_on_sums(Builder& b, const std::vector<Value*>& sums,
   std::vector<Value*> args = sums;
   args.insert(args.end(), others.begin(), others.end());
   const std::size_t n = sums.size();
-  std::string constraints = repeated("=f", n) + "," + numbered("", 0, n);
+  llvm::Type* type = sums[0]->getType();
+  std::string constraints =
+      repeated(type->isIntegerTy() ? "=r" : "=f", n) + "," + numbered("", 0, n);
   if (!others.empty()) constraints += "," + repeated("l", others.size());
-  auto* result = llvm::StructType::get(b.getContext(), std::vector<llvm::Type*>(n, b.getFloatTy()));
+  auto* result = llvm::StructType::get(b.getContext(), std::vector<llvm::Type*>(n, type));
   llvm::CallInst* call =
       b.CreateCall(llvm::InlineAsm::get(llvm::FunctionType::get(result, types_of(args), false),
                                         text, constraints + ",~{memory}", /*hasSideEffects=*/true),
@@ -327,23 +333,27 @@ class Nvvm final : public GpuDialect {
   }
 
   std::vector<Value*> multiply_tiles(Builder& b, const target::MatrixInstruction& instruction,
-                                     DType type, const std::array<Tile, 2>& tiles,
+                                     const std::array<Tile, 2>& tiles,
                                      const std::vector<Value*>& sums) const override {
     const std::size_t count = sums.size();
-    const std::string opcode =
-        fmt::format(fmt::runtime(instruction.emit[0]), 2 * count, to_text(type), to_text(type));
+    const std::string opcode = fmt::format(fmt::runtime(instruction.emit[0]), 2 * count,
+                                           ptx_type(tiles[0].type), ptx_type(tiles[1].type));
+    const int bytes = size_bytes(tiles[0].type);
+    // Added to the sums; neither operand negated; which elements of halves lie side by side.
+    std::string flags = instruction.sums == DType::kI32 ? "1" : "1, 1, 1";
+    if (bytes == 2) flags += fmt::format(", {}, {}", tiles[0].rows ? 0 : 1, tiles[1].rows ? 0 : 1);
     std::vector<Value*> operands;
     std::string text = "wgmma.fence.sync.aligned;\n";
     for (int step = 0; step < instruction.k / instruction.unit_k; ++step) {
       for (const Tile& tile : tiles) {
         const std::uint64_t offset =
-            static_cast<std::uint64_t>(step) * depth_step(tile.rows, instruction.unit_k);
+            static_cast<std::uint64_t>(step) *
+            depth_step(tile.rows, static_cast<std::uint64_t>(instruction.unit_k * bytes));
         operands.push_back(b.CreateAdd(tile.value, b.getInt64(offset)));
       }
       const std::size_t at = 2 * count + operands.size() - 2;
-      text +=
-          fmt::format("{} {{{}}}, ${}, ${}, 1, 1, 1, {}, {};\n", opcode, numbered("$", 0, count),
-                      at, at + 1, tiles[0].rows ? 0 : 1, tiles[1].rows ? 0 : 1);
+      text += fmt::format("{} {{{}}}, ${}, ${}, {};\n", opcode, numbered("$", 0, count), at, at + 1,
+                          flags);
     }
     return run_on_sums(b, sums, text + "wgmma.commit_group.sync.aligned;", operands);
   }

@@ -15,10 +15,9 @@ inline constexpr double kGpuSchedulers = 4;  // of a multiprocessor, each with i
 // Outputs of the side of a tile of mma instructions, and bytes between rows of operands in shared
 // memory: neighbouring rows begin in different banks.
 inline constexpr std::int64_t kMmaSide = 16, kMmaPad = 16;
-// Of a wgmma instruction: rows, elements of the reduction whose bytes are a row of its operands in
-// shared memory, and threads of a warp group.
-inline constexpr std::int64_t kWgmmaRows = 64, kWgmmaDepth = 64, kWgmmaRowBytes = 128,
-                              kWgmmaThreads = 128;
+// Of a wgmma instruction: rows, bytes of its operands in shared memory for a row, and threads of a
+// warp group.
+inline constexpr std::int64_t kWgmmaRows = 64, kWgmmaRowBytes = 128, kWgmmaThreads = 128;
 
 // Outputs that are staged begin each row so many elements after a multiple of the banks.
 inline constexpr std::int64_t kGpuStagedPad = kGpuBanks / 4;

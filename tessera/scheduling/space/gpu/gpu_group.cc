@@ -19,15 +19,18 @@ constexpr std::int64_t kUsualRows = 128, kFullRows = 56;
 
 class Group final : public GpuGroup {
  public:
-  Group(Context& context, const Contraction& c, const Nest& nest)
+  Group(Context& context, const Contraction& c, const Nest& nest,
+        const target::MatrixInstruction& instruction)
       : context_(context),
         product_(c),
         nest_(nest),
+        instruction_(instruction),
+        depth_(instruction.k),
         stage_(context.stage(product_.stage)),
         nest_stage_(context.stage(nest_.stage)) {}
 
   bool fits() {
-    const auto cut = find_gpu_cut(context_, product_, kWgmmaDepth);
+    const auto cut = find_gpu_cut(context_, product_, depth_);
     if (!cut || product_.row < 0 || product_.a.conditional || product_.b.conditional) return false;
     cut_ = *cut;
     const auto row = static_cast<std::size_t>(product_.row);
@@ -37,9 +40,17 @@ class Group final : public GpuGroup {
         !has_dense_rows(product_.b, product_.vector))
       return false;
     operands_ = {*a, *b};
+    // Only elements of two bytes may lie with the rows or columns of the sums side by side.
+    const auto along = [&](const GpuOperand& o) {
+      return o.moved || is_last_axis(*o.access, cut_);
+    };
+    const int bytes = size_bytes(instruction_.types[0]);
+    if (bytes != 2 && !(along(*a) && along(*b))) return false;
     problem_ = {.row = stage_.extent(row),
                 .column = stage_.extent(product_.vector),
-                .reduce = stage_.extent(cut_)};
+                .reduce = stage_.extent(cut_),
+                .bytes = bytes,
+                .depth = depth_};
     for (const auto* axes : {&product_.batch, &product_.rows, &product_.columns}) {
       for (const std::size_t i : *axes) problem_.batch *= stage_.extent(i);
     }
@@ -50,10 +61,8 @@ class Group final : public GpuGroup {
     problem_.staged = odd_rows();
     // Most of a tile would be empty, or there is nothing to copy ahead.
     if (problem_.row <= kWgmmaRows / 2 || problem_.column < kLeastColumns ||
-        problem_.reduce < kWgmmaDepth ||
-        (problem_.reduce + kWgmmaDepth - 1) / kWgmmaDepth *
-                (problem_.planes > 1 ? 1 : problem_.taps) <
-            2)
+        problem_.reduce < depth_ ||
+        (problem_.reduce + depth_ - 1) / depth_ * (problem_.planes > 1 ? 1 : problem_.taps) < 2)
       return false;
     best_ = choose_group_tile(context_.target, problem_);
     return refuse_group_tile(context_.target, problem_, best_) == nullptr;
@@ -191,13 +200,14 @@ class Group final : public GpuGroup {
     w.compute_at(sum_.inner, sum_.launch, group);
   }
 
-  // The sums of a group, 64 steps at a time; returns the loop around those steps.
+  // The sums of a group, as many steps at a time as a row of its operands has; returns the loop
+  // around those steps.
   std::string write_sums() {
     Writer& w = context_.writer;
     const auto split = [&](const std::string& axis, std::int64_t length) {
       return w.split(sum_.inner, axis, {length}, schedule::Tail::kGuard);
     };
-    const Loops steps = split(sum_.cut, kWgmmaDepth);
+    const Loops steps = split(sum_.cut, depth_);
     const Loops row = split(stage_.axis_name(static_cast<std::size_t>(product_.row)), kWgmmaRows);
     const Loops column = split(stage_.axis_name(product_.vector), tile_.columns);
     Loops taps, outer;
@@ -218,7 +228,7 @@ class Group final : public GpuGroup {
     order.insert(order.end(), {row[1], column[1], steps[1]});
     w.reorder(sum_.inner, order);
     for (const std::string& loop : unrolled) w.unroll(sum_.inner, loop);
-    w.tensorize(sum_.inner, row[1], "wgmma");
+    w.tensorize(sum_.inner, row[1], std::string(instruction_.name));
     return whole ? steps[0] : w.fuse(sum_.inner, outer);
   }
 
@@ -229,7 +239,7 @@ class Group final : public GpuGroup {
     for (const IndexTerm& t : a.indices[d].terms) {
       if (t.axis == product_.vector) out += tile_.all_columns() - 1;
       if (static_cast<int>(t.axis) == product_.row) out += tile_.rows() - 1;
-      if (t.axis == cut_) out += kWgmmaDepth - 1;
+      if (t.axis == cut_) out += depth_ - 1;
     }
     return std::min(out, std::max<std::int64_t>(1, a.buffer->shape[d]));
   }
@@ -252,8 +262,8 @@ class Group final : public GpuGroup {
     } else if (!is_last_axis(a, cut_)) {  // rows of 64, and the next 64 after all of them
       schedule::Layout cut = o.layout();
       const std::ptrdiff_t planes = problem_.planes > 1 ? 1 : 0;  // come before them
-      cut.insert(cut.begin() + planes, schedule::LayoutDim{static_cast<int>(last), kWgmmaDepth});
-      cut.back().modulus = kWgmmaDepth;
+      cut.insert(cut.begin() + planes, schedule::LayoutDim{static_cast<int>(last), depth_});
+      cut.back().modulus = depth_;
       w.layout(stage, cut);
     }
     const std::int64_t lanes = gpu_copy_lanes(o, span(a, last));
@@ -263,6 +273,8 @@ class Group final : public GpuGroup {
   Context& context_;
   const Contraction& product_;
   const Nest& nest_;
+  const target::MatrixInstruction& instruction_;
+  const std::int64_t depth_;  // of the instruction
   const Stage& stage_;
   const Stage& nest_stage_;
   std::size_t cut_ = 0;  // reduce axis that goes through shared memory step by step
@@ -277,9 +289,11 @@ class Group final : public GpuGroup {
 
 std::unique_ptr<GpuGroup> make_gpu_group(Context& context, const Contraction& contraction,
                                          const Nest& nest) {
-  const DType type = contraction.a.buffer->dtype;
-  if (!target::find_matrix(context.target, target::Operands::kTiles, type, type)) return nullptr;
-  auto group = std::make_unique<Group>(context, contraction, nest);
+  const auto* instruction =
+      target::find_matrix(context.target, target::Operands::kTiles, contraction.a.buffer->dtype,
+                          contraction.b.buffer->dtype);
+  if (!instruction) return nullptr;
+  auto group = std::make_unique<Group>(context, contraction, nest, *instruction);
   return group->fits() ? std::move(group) : nullptr;
 }
 

@@ -17,7 +17,7 @@ struct GroupTile {
   std::int64_t row_groups = 1, column_groups = 1;
   std::int64_t row_tiles = 1;  // of 64 rows, that a group holds
   std::int64_t columns = 64;   // of a group
-  std::int64_t places = 4;     // for copies of 64 steps of the reduction
+  std::int64_t places = 4;     // for copies of one row's steps of the reduction
   std::int64_t parts = 1;      // of the reduction, each in blocks of its own
 
   std::int64_t rows() const { return row_groups * row_tiles * kWgmmaRows; }

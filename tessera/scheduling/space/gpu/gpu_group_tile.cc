@@ -11,7 +11,7 @@ namespace {
 
 // Cycles of an H200, fitted to the times of 50 tiles of eleven products (`tessera bench --op SPEC
 // --schedule FILE --target cuda`), besides its row. The runs were not kept.
-constexpr double kProducts = 1750;   // that a multiprocessor adds in a cycle,
+constexpr double kProducts = 1750;   // of f16 that a multiprocessor adds in a cycle,
 constexpr double kCopiedBytes = 66;  // and that reach it from the L2
 constexpr double kStep = 130;        // barrier and addresses,
 constexpr double kNoOverlap = 300;   // with three places a product ends before the next begins
@@ -33,7 +33,7 @@ GpuBlock block_of(const TensorProblem& p, const GroupTile& t) {
 
 std::int64_t group_shared_bytes(const TensorProblem& p, const GroupTile& t) {
   // Columns side by side come in rows of 64.
-  const std::int64_t columns = (t.all_columns() + kWgmmaDepth - 1) / kWgmmaDepth * kWgmmaDepth;
+  const std::int64_t columns = (t.all_columns() + 63) / 64 * 64;
   const bool staged = p.staged && t.parts == 1;
   const std::int64_t sums =
       staged ? 4 * t.rows() * (t.all_columns() + kGpuBanks + kGpuStagedPad) : 0;
@@ -49,8 +49,7 @@ const char* refuse_group_tile(const target::Target& target, const TensorProblem&
   if (t.column_groups > 1 && t.columns % 64 != 0) return "groups do not begin with a row of copies";
   if (const char* reason = refuse_gpu_block(target, block_of(p, t), target.gpu.block_threads))
     return reason;
-  if (t.parts > 1 &&
-      (p.reduce % (t.parts * kWgmmaDepth) != 0 || p.reduce / t.parts < 2 * kWgmmaDepth))
+  if (t.parts > 1 && (p.reduce % (t.parts * p.depth) != 0 || p.reduce / t.parts < 2 * p.depth))
     return "parts of the sum are not whole steps";
   return nullptr;
 }
@@ -66,8 +65,9 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const double at_once = std::min(resident, std::ceil(blocks / target.cores));
   const double busy = at_once * as(t.threads()) > 128 ? 1 : kAlone;
   const double taps = as(p.planes > 1 ? p.taps : 1);  // of a step
+  // Of a row of both operands: f32 takes twice as long for half as many elements, bytes half.
   const double products =
-      at_once * taps * as(t.rows() * t.all_columns() * kWgmmaDepth) / (kProducts * busy);
+      at_once * taps * as(t.rows() * t.all_columns() * kWgmmaRowBytes / 2) / (kProducts * busy);
   const double copies =
       at_once * as(p.planes * (t.rows() + t.all_columns()) * kWgmmaRowBytes) / kCopiedBytes;
   // Every group reads its own rows and columns for each product.
@@ -79,8 +79,8 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const double step = std::max({products, copies, reads}) + kStep +
                       rates.barrier_cycles * as(kMostPlaces - t.places) + apart +
                       (t.places > few ? 0 : kNoOverlap);
-  const double steps = blocks_of(p.reduce / t.parts, kWgmmaDepth) * as(p.taps) / taps;
-  const std::int64_t stored = t.parts > 1 ? 4 : 2;
+  const double steps = blocks_of(p.reduce / t.parts, p.depth) * as(p.taps) / taps;
+  const std::int64_t stored = t.parts > 1 ? 4 : p.bytes;
   const double stores =
       at_once * as(t.rows() * t.all_columns() * stored) / rates.store_bytes_per_cycle;
   // Until the first products: the block starts, and their operands arrive.

@@ -21,9 +21,9 @@ constexpr std::int64_t kUnrolledProducts = 1 << 19;  // of a warp, whose windows
 
 using Instruction = target::MatrixInstruction;
 
-const Instruction* find_instruction(const target::Target& target, DType type) {
+const Instruction* find_instruction(const target::Target& target, DType type, DType other) {
   if (type == DType::kF32 && target::products_of(target) == Products::kExact) return nullptr;
-  return target::find_matrix(target, target::Operands::kFragments, type, type);
+  return target::find_matrix(target, target::Operands::kFragments, type, other);
 }
 
 class GpuTensor {
@@ -299,11 +299,9 @@ class GpuTensor {
 
 bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Nest& nest) {
   const DType type = contraction.a.buffer->dtype, other = contraction.b.buffer->dtype;
-  const Instruction* instruction = find_instruction(context.target, type);
-  const bool bytes =
-      size_bytes(type) == 1 && find_instruction(context.target, other) && size_bytes(other) == 1;
-  if (!instruction || (other != type && !bytes) || contraction.a.buffer == contraction.b.buffer ||
-      context.stage(contraction.stage).dtype() != (bytes ? DType::kI32 : DType::kF32))
+  const Instruction* instruction = find_instruction(context.target, type, other);
+  if (!instruction || contraction.a.buffer == contraction.b.buffer ||
+      context.stage(contraction.stage).dtype() != instruction->sums)
     return false;
   GpuTensor tensor(context, contraction, nest, *instruction);
   if (!tensor.fits()) return false;
