@@ -67,7 +67,7 @@ TEST_P(OnDevice, Matmul) { expect_like_interp(tiled_matmul(128), 1e-4); }
 TEST_P(OnDevice, SumsOfRowsInTwoLaunches) { expect_like_interp(row_sums(32), 1e-4); }
 
 TEST_P(OnDevice, TypesRoundAsTheIrSays) {
-  for (const char* t : {"f16", "bf16", "f32", "i8", "u8", "i32", "i64"}) {
+  for (const char* t : {"f16", "bf16", "f8e4m3", "f8e5m2", "f32", "i8", "u8", "i32", "i64"}) {
     expect_like_interp(
         parse_program(fmt::format("device p(A: {0}[4, 128]) -> (B: {0}[4, 128]) {{\n"
                                   "launch k(A) -> (B) {{ grid bx in 4, by in 1, bz in 1\n"

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 #include <sstream>
 
 #include <gtest/gtest.h>
@@ -36,8 +37,7 @@ class OnDevice : public ::testing::TestWithParam<Kind> {
     device_ = std::move(*device);
   }
 
-  void expect_computes(const std::string& spec,
-                       const std::optional<std::string>& schedule = std::nullopt) {
+  void expect_computes(const std::string& spec, const std::string& schedule) {
     const te::Dag dag = te::make_dag(te::parse_op_spec(spec).value()).value();
     const auto op = compile_op(dag, schedule, device_->target(), {.device = device_.get()});
     ASSERT_TRUE(op.ok()) << spec << ": " << op.error().message;
@@ -104,10 +104,20 @@ TEST_P(OnDevice, WarpGroups) {
     expect_computes(fmt::format("matmul:M=256,N=512,K=512,dtype={}", type), schedule);
     expect_computes(fmt::format("matmul:M=200,N=264,K=136,dtype={}", type), schedule);
   }
-  for (const char* spec :
-       {"dense:M=1024,N=512,K=1024,dtype=i8", "dense:M=1000,N=520,K=1008,dtype=i8",
-        "matmul:M=2048,N=1024,K=512,TB=1,dtype=u8"})
-    expect_computes(spec);
+}
+
+TEST_P(OnDevice, WarpGroupsOfBytes) {
+  if (device_->target().gpu.capability != 90) GTEST_SKIP() << "only sm_90a has wgmma";
+  std::string schedule = "cache_write C local\n" + schedule_file("gpu-wgmma.txt");
+  const std::pair<const char*, const char*> changes[] = {
+      {" C\\b(?! local)", " C.local"}, {"\\bout\\b", "C"},  {" k 64", " k 128"},
+      {"i.1 wgmma", "i.1 wgmma_i8"},   {"128 8", "128 16"}, {"layout B.*\n", ""}};
+  for (const auto& [from, to] : changes)
+    schedule = std::regex_replace(schedule, std::regex(from), to);
+  for (const char* type : {"i8", "u8"}) {
+    expect_computes(fmt::format("matmul:M=256,N=512,K=512,TB=1,dtype={}", type), schedule);
+    expect_computes(fmt::format("matmul:M=200,N=264,K=272,TB=1,dtype={}", type), schedule);
+  }
 }
 
 TEST_P(OnDevice, Softmax) {

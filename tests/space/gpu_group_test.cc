@@ -30,8 +30,8 @@ TEST(GpuGroup, EveryTileComputesTheOperation) {
         "dense:M=70,N=96,K=200,dtype=f16", "dense:M=70,N=97,K=200,dtype=f16",
         "bmm:B=2,M=40,N=64,K=128,dtype=f16", "matmul:M=66,N=40,K=72,algo=bf16x6",
         "conv2d:N=1,H=3,W=50,CI=64,CO=40,KH=3,KW=3,P=1,dtype=f16,algo=direct",
-        "dense:M=70,N=96,K=272,dtype=i8", "matmul:M=66,N=40,K=256,TB=1,dtype=u8",
-        "conv2d:N=1,H=3,W=50,CI=128,CO=40,KH=3,KW=3,P=1,dtype=i8"}) {
+        "dense:M=66,N=40,K=144,dtype=i8", "dense:M=66,N=40,K=144,dtype=f8e4m3",
+        "conv2d:N=1,H=1,W=40,CI=128,CO=40,KH=3,KW=3,P=1,dtype=u8"}) {
     SCOPED_TRACE(spec);
     const te::Dag dag = dag_of(spec);
     const Space space = make_space(dag, h200()).value();
@@ -93,10 +93,15 @@ TEST(GpuGroup, SinglesWhereTf32IsAllowed) {
     }
     EXPECT_EQ(seen, 2);
   }
+}
+
+// Nobody has timed those tiles yet.
+TEST(GpuGroup, DefaultsOfOtherTypesTakeWarps) {
+  const target::Target fast = target::allow_fast_math(h200(), "tf32").value();
   const auto large = default_schedule(dag_of("dense:M=2048,N=3072,K=768"), fast);
-  EXPECT_TRUE(uses_groups(large.value())) << schedule::to_text(large.value());
+  EXPECT_FALSE(uses_groups(large.value())) << schedule::to_text(large.value());
   const auto bytes = default_schedule(dag_of("dense:M=4096,N=4096,K=4096,dtype=i8"), h200());
-  EXPECT_TRUE(uses_groups(bytes.value())) << schedule::to_text(bytes.value());
+  EXPECT_FALSE(uses_groups(bytes.value())) << schedule::to_text(bytes.value());
 }
 
 TEST(GpuGroup, TilesFitTheDevice) {
