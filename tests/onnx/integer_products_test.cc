@@ -133,6 +133,55 @@ TEST(IntegerProducts, OfConvolutionsAndMatricesGiveTheSame) {
   }
 }
 
+// Of 8-bit floats: offered where that is asked for, and never preferred.
+TEST(IntegerProducts, OfShortFloats) {
+  const std::vector<Case> cases = {{.op = "Conv",
+                                    .x = {1, 3, 6, 5},
+                                    .w = {4, 3, 3, 3},
+                                    .attributes = {{"pads", Shape{1, 1, 1, 1}, ""}},
+                                    .w_scale = {4},
+                                    .x_type = DType::kF8E4M3,
+                                    .w_type = DType::kF8E5M2,
+                                    .bias = {4}},
+                                   {.op = "Gemm",
+                                    .x = {3, 8},
+                                    .w = {5, 8},
+                                    .attributes = {{"transB", std::int64_t{1}, ""}},
+                                    .w_scale = {5},
+                                    .x_type = DType::kF8E4M3,
+                                    .w_type = DType::kF8E4M3},
+                                   {.op = "MatMul",
+                                    .x = {2, 3, 8},
+                                    .w = {8, 5},
+                                    .w_scale = {5},
+                                    .axis = 1,
+                                    .x_type = DType::kF8E5M2,
+                                    .w_type = DType::kF8E4M3}};
+  const auto bytes_only = [](const std::string&, bool preferred) -> Result<bool> {
+    EXPECT_FALSE(preferred);
+    return true;
+  };
+  for (const Case& c : cases) {
+    SCOPED_TRACE(c.op);
+    const Model given = qdq(c);
+    EXPECT_EQ(offer(*with_integer_products(given)), Offer::kNone);
+    const Model made = *with_integer_products(given, {.short_floats = true, .decide = bytes_only});
+    EXPECT_EQ(offer(made), Offer::kFloatsFirst);
+    EXPECT_EQ(count(made, c.op == "Conv" ? "Conv" : "MatMul"), 1);
+    EXPECT_EQ(count(made, c.op == "Conv" ? "ConvInteger" : "MatMulInteger"), 0);
+    const HostTensor want = evaluate(given, c.x), got = evaluate(made, c.x);
+    ASSERT_EQ(got.shape(), want.shape());
+    for (std::int64_t i = 0; i < want.size(); ++i)
+      EXPECT_NEAR(got.get_float(i), want.get_float(i), 1e-4) << i;
+    Model mixed = given;
+    for (Initializer& v : mixed.graph.initializers) {
+      if (v.name == "w") v.value = bytes(DType::kI8, c.w, 7);
+      if (v.name == "wz") v.value = HostTensor(DType::kI8, c.w_scale);
+    }
+    EXPECT_EQ(offer(*with_integer_products(mixed, {.short_floats = true})), Offer::kNone);
+  }
+}
+
 // Between DequantizeLinear and the product: the bytes are given the shape instead.
 TEST(IntegerProducts, SeeThroughWhatOnlyMoves) {
   Model given = qdq({.op = "MatMul", .x = {2, 4, 2}, .w = {8, 5}, .x_zero = 3});

@@ -16,6 +16,7 @@ struct Quantised {
   const HostTensor* scale;           // a number, or one for each element along `axis`
   std::int64_t axis = 0;             // as the file gives it
   const HostTensor* data = nullptr;  // of constants
+  bool floats = false;               // of 8 bits
   std::vector<const Node*> moves;    // what only gives the values another shape, the last first
 };
 
@@ -25,6 +26,13 @@ bool only_moves(const Node& node) {
 }
 
 bool is_byte(DType t) { return t == DType::kI8 || t == DType::kU8; }
+
+bool is_zero(const HostTensor& t) {
+  for (std::int64_t i = 0; i < t.size(); ++i) {
+    if (t.get_float(i) != 0) return false;
+  }
+  return true;
+}
 
 std::int64_t integer(const Node& node, std::string_view name, std::int64_t absent) {
   const Attribute* a = node.find(name);
@@ -130,8 +138,12 @@ class Rewriter {
                 .axis = integer(node, "axis", 1),
                 .data = constant(node.inputs[0]),
                 .moves = std::move(moves)};
-    if (!zero || !is_byte(zero->dtype()) || !q.scale || q.scale->dtype() != DType::kF32)
-      return std::nullopt;
+    if (!zero || !q.scale || q.scale->dtype() != DType::kF32) return std::nullopt;
+    q.floats = is_float(zero->dtype());
+    const bool multiplied =
+        q.floats ? how_.short_floats && size_bytes(zero->dtype()) == 1 && is_zero(*zero)
+                 : is_byte(zero->dtype());
+    if (!multiplied) return std::nullopt;
     return q;
   }
 
@@ -141,7 +153,8 @@ class Rewriter {
   };
   std::optional<Operands> operands(const Node& node, std::int64_t channel) const {
     const auto left = quantised(node.inputs[0]), right = quantised(node.inputs[1]);
-    if (!left || !right || !right->data || !right->moves.empty() || left->scale->size() != 1)
+    if (!left || !right || !right->data || !right->moves.empty() || left->scale->size() != 1 ||
+        left->floats != right->floats)
       return std::nullopt;
     const auto rank = static_cast<std::int64_t>(right->data->shape().size());
     const std::int64_t axis = right->axis < 0 ? right->axis + rank : right->axis;
@@ -150,8 +163,8 @@ class Rewriter {
   }
 
   // What a position sums.
-  void judge(std::int64_t elements, std::int64_t groups = 1) {
-    pays_ = elements % how_.depth == 0 && (how_.depth == 1 || groups == 1);
+  void judge(const Operands& x, std::int64_t elements, std::int64_t groups = 1) {
+    pays_ = !x.left.floats && elements % how_.depth == 0 && (how_.depth == 1 || groups == 1);
   }
 
   bool rewrite(const Node& node) {
@@ -175,12 +188,11 @@ class Rewriter {
   bool rewrite_conv(const Node& node) {
     const auto x = operands(node, 0);
     if (!x || x->right.data->shape().size() < 3) return false;
-    judge(x->right.data->shape()[1], integer(node, "group", 1));
+    judge(*x, x->right.data->shape()[1], integer(node, "group", 1));
     Shape column(x->right.data->shape().size(), 1);
     column[1] = -1;
-    const std::string sums = add(
-        node, "ConvInteger",
-        {left_bytes(node, x->left), x->right.bytes, x->left.zero, x->right.zero}, node.attributes);
+    const std::string sums =
+        multiply(node, *x, "Conv", x->right.bytes, x->left.zero, node.attributes);
     finish(node, sums, scale(*x, column), bias(node, column));
     return true;
   }
@@ -192,11 +204,10 @@ class Rewriter {
       return false;
     const Shape& shape = x->right.data->shape();
     if (shape.size() != 2) return false;
-    judge(shape[turned ? 1 : 0]);
+    judge(*x, shape[turned ? 1 : 0]);
     std::string right = x->right.bytes;
     if (turned) right = add(node, "Transpose", {right}, {Attribute{"perm", Shape{1, 0}, ""}});
-    const std::string sums = add(
-        node, "MatMulInteger", {left_bytes(node, x->left), right, x->left.zero, x->right.zero}, {});
+    const std::string sums = multiply(node, *x, "MatMul", right, x->left.zero);
     finish(node, sums, scale(*x, {-1}), bias(node, {}));
     return true;
   }
@@ -204,13 +215,20 @@ class Rewriter {
   bool rewrite_matmul(const Node& node) {
     const auto x = operands(node, 1);
     if (!x || x->right.data->shape().size() != 2) return false;
-    judge(x->right.data->shape()[0]);
-    const std::string sums = add(
-        node, "MatMulInteger",
-        {left_bytes(node, x->left), x->right.bytes, planted(3) ? "" : x->left.zero, x->right.zero},
-        {});
+    judge(*x, x->right.data->shape()[0]);
+    const std::string sums =
+        multiply(node, *x, "MatMul", x->right.bytes, planted(3) ? "" : x->left.zero);
     finish(node, sums, scale(*x, {-1}), "");
     return true;
+  }
+
+  // The product itself: of integers by the operator for them, less their zero points.
+  std::string multiply(const Node& node, const Operands& x, const std::string& op,
+                       const std::string& right, const std::string& left_zero,
+                       const std::vector<Attribute>& attributes = {}) {
+    const std::string left = left_bytes(node, x.left);
+    if (x.left.floats) return add(node, op, {left, right}, attributes);
+    return add(node, op + "Integer", {left, right, left_zero, x.right.zero}, attributes);
   }
 
   // Sums in f32, times the scale, plus the bias: the last of what is made.

@@ -18,13 +18,16 @@ struct IntegerProducts {
   // Bytes are preferred where a multiple of so many elements of every position is summed; windows
   // of several groups sum few.
   std::int64_t depth = 1;
+  // 8-bit floats are multiplied as bytes are, where a plan says so: nobody has timed that yet.
+  bool short_floats = false;
   // Whether to multiply bytes, by the key and what is preferred. Empty: both are offered.
   std::function<Result<bool>(const std::string& key, bool bytes)> decide = {};
 };
 
 // Conv, Gemm and MatMul whose operands come from DequantizeLinear, the right one a constant, stay
 // as they are or become ConvInteger and MatMulInteger, whose sums are scaled afterwards. Sums of
-// bytes are exact, so both are the same but for rounding. A scale holds for the whole left operand
+// bytes are exact, so both are the same but for rounding. Products of 8-bit floats become Conv and
+// MatMul of them, whose sums are f32. A scale holds for the whole left operand
 // and for the whole right one or a channel of it. What is not of this form stays as it is.
 Result<Model> with_integer_products(Model model, const IntegerProducts& how = {});
 

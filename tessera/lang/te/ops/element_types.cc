@@ -10,10 +10,8 @@ Result<ElementTypes> float_types(const OpSpec& spec) {
 }
 
 Result<ElementTypes> mac_types(const OpSpec& spec) {
-  if (is_float(spec.dtype)) return float_types(spec);
-  if (spec.dtype == DType::kI8 || spec.dtype == DType::kU8) {
-    return ElementTypes{spec.dtype, DType::kI32, DType::kI32};
-  }
+  const bool bytes = spec.dtype == DType::kI8 || spec.dtype == DType::kU8;
+  if (bytes || is_float(spec.dtype)) return product_types(spec.dtype, spec.dtype);
   return make_error(ErrorCode::kInvalidArgument,
                     "{}: dtype={} is not supported; use f16, bf16, f32, f64, i8 or u8", spec.op,
                     to_text(spec.dtype));
@@ -21,7 +19,9 @@ Result<ElementTypes> mac_types(const OpSpec& spec) {
 
 Result<ElementTypes> product_types(DType a, DType b) {
   const auto is_byte = [](DType t) { return t == DType::kI8 || t == DType::kU8; };
+  const auto is_short = [](DType t) { return is_float(t) && size_bytes(t) == 1; };
   if (is_byte(a) && is_byte(b)) return ElementTypes{a, DType::kI32, DType::kI32};
+  if (is_short(a) && is_short(b)) return ElementTypes{a, DType::kF32, DType::kF32};
   if (a == b && (is_float(a) || is_int(a))) return ElementTypes{a, compute_type(a), a};
   return make_error(ErrorCode::kInvalidArgument, "no product of {} and {}", to_text(a), to_text(b));
 }

@@ -16,11 +16,13 @@ struct ElementTypes {
 // f32, f64: themselves. f16, bf16: computed in f32, rounded once to the output.
 // kInvalidArgument for every other type.
 Result<ElementTypes> float_types(const OpSpec& spec);
-// As float_types, and i8, u8: products and sums in i32, which is also the output.
+// As float_types, but i8 and u8 have products and sums in i32, 8-bit floats in f32, which is also
+// the output.
 Result<ElementTypes> mac_types(const OpSpec& spec);
 
 // The same rules for operators whose operands have types of their own: i8 and u8 in any mix give
-// i32; every other pair must be equal. kInvalidArgument for bool and for other mixtures.
+// i32, 8-bit floats f32; every other pair must be equal. kInvalidArgument for bool and for other
+// mixtures.
 Result<ElementTypes> product_types(DType a, DType b);
 
 // v converted to t; v itself when it has that type.
