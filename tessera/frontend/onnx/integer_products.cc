@@ -57,7 +57,10 @@ class Rewriter {
     for (const ValueInfo& input : graph.inputs) constants_.erase(input.name);
     for (const Node& node : graph.nodes) {
       for (const std::string& name : node.outputs) names_.insert(name);
-      if (!node.domain.empty() || node.outputs.empty()) continue;
+      if (node.outputs.empty()) continue;
+      if (node.domain == "com.microsoft" && node.op_type == "DequantizeLinear")
+        followed_[node.outputs[0]] = &node;
+      if (!node.domain.empty()) continue;
       if (node.op_type == "DequantizeLinear" || (only_moves(node) && !node.inputs.empty()))
         followed_[node.outputs[0]] = &node;
       const Attribute* value = node.op_type == "Constant" ? node.find("value") : nullptr;

@@ -146,6 +146,7 @@ std::vector<OnnxOp> contrib_rows() {
       {"SkipSimplifiedLayerNormalization", 1, 3, 4, import_skip_rms_norm, kMicrosoft},
   };
   for (const OnnxOp& row : quantized_contrib_rows()) rows.push_back(row);
+  for (const OnnxOp& row : quantized_attention_rows()) rows.push_back(row);
   return rows;
 }
 

@@ -1,4 +1,4 @@
-// The operators of domain com.microsoft are spread over two files.
+// The operators of domain com.microsoft are spread over several files.
 #pragma once
 
 #include <vector>
@@ -10,5 +10,6 @@ namespace tessera::onnx {
 inline constexpr const char* kMicrosoft = "com.microsoft";
 
 std::vector<OnnxOp> quantized_contrib_rows();
+std::vector<OnnxOp> quantized_attention_rows();
 
 }  // namespace tessera::onnx

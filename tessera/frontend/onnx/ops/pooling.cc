@@ -31,11 +31,7 @@ Result<Values> import_max_pool(Context& c) {
 }
 
 Result<Values> import_average_pool(Context& c) {
-  TESSERA_TRY(const Windows windows, read_windows(c, std::nullopt));
-  TESSERA_TRY(const std::int64_t include_pad, c.integer("count_include_pad", 0));
-  graph::Attrs attrs = pool_attrs(windows, "avg");
-  attrs.set("include_pad", std::int64_t{include_pad != 0});
-  attrs.set("uncounted", windows.uncounted);
+  TESSERA_TRY(graph::Attrs attrs, average_pool_attrs(c));
   TESSERA_TRY(const ValueId y, c.b.add("pool", {c.in(0)}, std::move(attrs)));
   return Values{y};
 }
@@ -94,6 +90,15 @@ Result<Values> import_global_lp_pool(Context& c) {
 }
 
 }  // namespace
+
+Result<graph::Attrs> average_pool_attrs(const Context& c) {
+  TESSERA_TRY(const Windows windows, read_windows(c, std::nullopt));
+  TESSERA_TRY(const std::int64_t include_pad, c.integer("count_include_pad", 0));
+  graph::Attrs attrs = pool_attrs(windows, "avg");
+  attrs.set("include_pad", std::int64_t{include_pad != 0});
+  attrs.set("uncounted", windows.uncounted);
+  return attrs;
+}
 
 std::vector<OnnxOp> pooling_rows() {
   return {

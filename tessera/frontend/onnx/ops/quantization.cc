@@ -1,5 +1,6 @@
 // Conversion between floats and small integers by scale and zero point.
 #include "tessera/frontend/onnx/integer_products.h"
+#include "tessera/frontend/onnx/ops/contrib.h"
 #include "tessera/frontend/onnx/ops/element_type.h"
 #include "tessera/frontend/onnx/ops/integers.h"
 #include "tessera/frontend/onnx/ops/ops.h"
@@ -163,9 +164,11 @@ Quantized dynamic_quantize(Formula& f, Term x) {
 std::vector<OnnxOp> quantization_rows() {
   return {
       {"DequantizeLinear", 10, 2, 3, import_dequantize, "", false, Widened::kNumbers},
+      {"DequantizeLinear", 1, 2, 3, import_dequantize, kMicrosoft, false, Widened::kNumbers},
       {"DynamicQuantizeLinear", 11, 1, 1, import_dynamic_quantize},
       {"Either", 1, 2, 2, import_either, kOwnDomain},
       {"QuantizeLinear", 10, 2, 3, import_quantize},
+      {"QuantizeLinear", 1, 2, 3, import_quantize, kMicrosoft},
   };
 }
 

@@ -4,6 +4,7 @@
 #include "tessera/frontend/onnx/ops/contrib.h"
 #include "tessera/frontend/onnx/ops/integers.h"
 #include "tessera/frontend/onnx/ops/shapes.h"
+#include "tessera/frontend/onnx/ops/windows.h"
 #include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
@@ -107,6 +108,35 @@ Result<Values> import_concat(Context& c) {
   return f.result({concat(f, parts, static_cast<std::size_t>(axis))});
 }
 
+// Attributes as those of AveragePool.
+Result<Values> import_average_pool(Context& c) {
+  TESSERA_DO(check_given(c, {3}));
+  TESSERA_DO(check_byte(c, 0));
+  TESSERA_TRY(const std::int64_t channels_last, c.integer("channels_last", 0));
+  if (channels_last != 0) return make_error(ErrorCode::kUnsupported, "channels_last");
+  TESSERA_TRY(graph::Attrs attrs, average_pool_attrs(c));
+  Formula f(c);
+  const Term y = f.op("pool", {dequantized(f, c, 0)}, std::move(attrs));
+  return f.result({quantized(f, c, y, 3, c.dtype(0))});
+}
+
+// Attribute opset says which Softmax is meant: along one axis, or over all from it on.
+Result<Values> import_softmax(Context& c) {
+  TESSERA_DO(check_given(c, {3}));
+  TESSERA_DO(check_byte(c, 0));
+  TESSERA_TRY(const std::int64_t opset, c.integer("opset"));
+  TESSERA_TRY(const std::int64_t given, c.integer("axis", opset < 13 ? 1 : -1));
+  TESSERA_TRY(const std::int64_t axis, c.axis(given, c.rank(0)));
+  Formula f(c);
+  Term x = dequantized(f, c, 0);
+  Shape rows = {1, 1};
+  for (std::int64_t d = 0; d < c.rank(0); ++d)
+    rows[d < axis ? 0 : 1] *= c.shape(0)[static_cast<std::size_t>(d)];
+  if (opset < 13) x = f.reshape(x, rows);
+  const Term y = f.op("softmax", {x}, {{"axis", opset < 13 ? 1 : axis}});
+  return f.result({quantized(f, c, f.reshape(y, c.shape(0)), 3, c.dtype(0))});
+}
+
 // Product of the integers of A and B in f32, times both scales, plus bias. Scale and zero point of
 // B may be given per column.
 Result<Term> scaled_product(Formula& f, Context& c, const IntegerOperands& x, Term scale,
@@ -135,18 +165,43 @@ Result<Values> import_dynamic_matmul(Context& c) {
   return f.result({y});
 }
 
+// A with scale and zero point, the same of B, a bias in i32, scale and zero point of the result,
+// which is f32 without them.
+Result<Values> import_gemm(Context& c) {
+  TESSERA_DO(check_given(c, {0, 1, 3, 4}));
+  TESSERA_TRY(const double alpha, c.number("alpha", 1.0));
+  TESSERA_TRY(const std::int64_t turn_a, c.integer("transA", 0));
+  TESSERA_TRY(const std::int64_t turn_b, c.integer("transB", 0));
+  if (c.rank(0) != 2 || c.rank(3) != 2) return invalid("matrices are needed");
+  Formula f(c);
+  const auto matrix = [&](std::size_t i, std::int64_t turn) {
+    return turn != 0 ? transpose(f, f.in(i), {1, 0}) : f.in(i);
+  };
+  const IntegerOperands x{matrix(0, turn_a), matrix(3, turn_b), optional_input(c, 2),
+                          optional_input(c, 5)};
+  TESSERA_TRY(Term sums, integer_matmul(f, c, x));
+  if (c.has(6)) sums = sums + f.in(6);
+  const Term scale = parameter(f, c, 1) * f.cast(f.in(4), DType::kF32) * alpha;
+  if (!c.has(7)) return f.result({f.cast(sums, DType::kF32) * scale});
+  return f.result(
+      {requantize(f, sums, scale / parameter(f, c, 7), optional_input(c, 8), c.dtype(0))});
+}
+
 }  // namespace
 
 std::vector<OnnxOp> quantized_contrib_rows() {
   return {
       {"DynamicQuantizeMatMul", 1, 3, 5, import_dynamic_matmul, kMicrosoft},
       {"MatMulIntegerToFloat", 1, 4, 7, import_matmul_to_float, kMicrosoft},
+      {"QGemm", 1, 6, 9, import_gemm, kMicrosoft},
       {"QLinearAdd", 1, 2, 8, import_add, kMicrosoft},
+      {"QLinearAveragePool", 1, 4, 5, import_average_pool, kMicrosoft},
       {"QLinearConcat", 1, 5, -1, import_concat, kMicrosoft},
       {"QLinearGlobalAveragePool", 1, 2, 5, import_global_average_pool, kMicrosoft},
       {"QLinearLeakyRelu", 1, 2, 5, import_leaky_relu, kMicrosoft},
       {"QLinearMul", 1, 2, 8, import_mul, kMicrosoft},
       {"QLinearSigmoid", 1, 2, 5, import_sigmoid, kMicrosoft},
+      {"QLinearSoftmax", 1, 4, 5, import_softmax, kMicrosoft},
   };
 }
 

@@ -31,4 +31,7 @@ Result<std::string> read_auto_pad(const Context& c);
 // The windows of input 0. `kernel` is the shape of the weights where there are some.
 Result<Windows> read_windows(const Context& c, const std::optional<Shape>& kernel);
 
+// Of AveragePool, for the graph operator pool.
+Result<graph::Attrs> average_pool_attrs(const Context& c);
+
 }  // namespace tessera::onnx
