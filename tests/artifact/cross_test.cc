@@ -1,5 +1,6 @@
 // Artifacts for the other architecture, run by its emulator where one is installed.
 #include <cstdlib>
+#include <filesystem>
 
 #include <gtest/gtest.h>
 
@@ -7,12 +8,16 @@
 #include "tessera/backend/artifact/embedded_files.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/backend/artifact/toolchain.h"
+#include "tessera/frontend/graph/builder.h"
 #include "tessera/support/run_tool.h"
 #include "tests/artifact/artifact_fixture.h"
+#include "tests/testing/testing.h"
 
 namespace tessera::artifact {
 namespace {
 
+namespace fs = std::filesystem;
+using graph::ValueId;
 using Words = std::vector<std::string>;
 
 struct Other {
@@ -82,30 +87,65 @@ class CrossArtifactBase : public ::testing::Test {
     }
   }
 
+  // Compiles, links and runs it where every instruction exists; the path of the program.
+  std::string expect_runs(const graph::Graph& graph, const target::Target& target, Emit emit) {
+    const std::string folder = fresh_folder(), program = folder + "/run";
+    const auto report =
+        compile_artifact(graph, target, folder + "/net", {.name = "net", .emit = emit});
+    EXPECT_TRUE(report.ok()) << report.error().message;
+    if (!report.ok()) return program;
+    const std::string library = folder + "/net/" + report->metadata.library;
+    const auto built =
+        run_tool(with(cc_, {"-std=c11", "-DMODEL_HEADER=\"net.h\"", "-DMODEL_API=net_api",
+                            "-I" + folder + "/net", TESSERA_ARTIFACT_EXAMPLE, library, "-o",
+                            program, "-lm", "-pthread", "-Wl,-rpath," + folder + "/net"}),
+                 folder);
+    EXPECT_TRUE(built.ok()) << built.error().message;
+    const auto inputs = inputs_for(graph);
+    expect_close(run_program(with(other().emulator, {"-cpu", "max", program, "--threads", "2"}),
+                             folder, graph, inputs),
+                 expected(graph, inputs));
+    return program;
+  }
+
   target::Target target_;
   Words cc_;
 };
 
+// Products of floats of the types and of bytes, by whatever instructions the target has for them.
+graph::Graph narrow_products(const std::vector<DType>& types) {
+  Rng rng(5);
+  graph::GraphBuilder b("narrow products");
+  const ValueId x = b.input("x", {DType::kF32, {16, 32}});
+  std::vector<ValueId> outputs;
+  std::vector<std::string> names;
+  for (const DType type : types) {
+    const ValueId w = b.constant(random_tensor(type, {32, 24}, rng), "weight");
+    const ValueId scaled = *b.add("mul", {x, b.scalar(DType::kF32, is_float(type) ? 1 : 50)});
+    const ValueId y =
+        *b.add("contract", {*b.cast(scaled, type), w}, {{"a", "mk"}, {"b", "kn"}, {"out", "mn"}});
+    outputs.push_back(y);
+    names.emplace_back(to_text(type));
+  }
+  return b.finish(outputs, names);
+}
+
+// Dot products of bytes and bf16, and halves where the processor computes with them.
+TEST_F(CrossArtifactBase, NarrowProductsRunEmulated) {
+  if (target_.arch != target::Arch::kAArch64) GTEST_SKIP() << "emulates AArch64 only";
+  const graph::Graph graph =
+      narrow_products({DType::kI8, DType::kU8, DType::kBF16, DType::kF16, DType::kF8E4M3});
+  for (const char* name : {"neoverse-n1", "neoverse-v1"}) {
+    SCOPED_TRACE(name);
+    expect_runs(graph, *target::find_target(name), Emit::kShared);
+  }
+}
+
 class CrossArtifact : public CrossArtifactBase, public ::testing::WithParamInterface<Emit> {};
 
 TEST_P(CrossArtifact, RunsEmulatedAndRefusesPoorProcessors) {
-  const graph::Graph graph = two_layers();
-  const std::string folder = fresh_folder();
-  const auto report =
-      compile_artifact(graph, target_, folder + "/net", {.name = "net", .emit = GetParam()});
-  ASSERT_TRUE(report.ok()) << report.error().message;
-  const std::string library = folder + "/net/" + report->metadata.library;
-  const std::string program = folder + "/run";
-  const auto built =
-      run_tool(with(cc_, {"-std=c11", "-DMODEL_HEADER=\"net.h\"", "-DMODEL_API=net_api",
-                          "-I" + folder + "/net", TESSERA_ARTIFACT_EXAMPLE, library, "-o", program,
-                          "-lm", "-pthread", "-Wl,-rpath," + folder + "/net"}),
-               folder);
-  ASSERT_TRUE(built.ok()) << built.error().message;
-  const auto inputs = inputs_for(graph);
-  expect_close(run_program(with(other().emulator, {"-cpu", "max", program, "--threads", "2"}),
-                           folder, graph, inputs),
-               expected(graph, inputs));
+  const std::string program = expect_runs(two_layers(), target_, GetParam());
+  const std::string folder = fs::path(program).parent_path();
   const auto poor = run_tool(
       with(other().emulator, {"-cpu", other().poor_cpu, program, "in0", "out0", "out1", "out2"}),
       folder);
