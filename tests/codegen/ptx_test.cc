@@ -338,8 +338,6 @@ TEST(Ptx, ProductsOfAWarpGoToTensorCores) {
   const std::string single = ptx_of(warp_products("f32", "f32", 4));
   EXPECT_EQ(count(single, "m16n8k8.row.col.f32.tf32.tf32.f32"), 2);
   EXPECT_GE(count(single, "cvt.rna.tf32.f32"), 6);
-  EXPECT_EQ(count(ptx_of(warp_products("f8e4m3", "f32", 16)), "m16n8k32.row.col.f32.e4m3.e4m3.f32"),
-            2);
 }
 
 TEST(Ptx, WarpGroupsMultiplyTilesOfSharedMemory) {

@@ -91,7 +91,7 @@ TEST(Safetensors, BadHeaders) {
       {R"({"x": 1})", "are needed"},
       {R"({"x": {"dtype": "F32", "shape": [1]}})", "are needed"},
       {R"({"x": {"dtype": "F32", "shape": [1], "data_offsets": [0]}})", "are needed"},
-      {R"({"x": {"dtype": "F8_E8M0", "shape": [4], "data_offsets": [0, 4]}})", "F8_E4M3",
+      {R"({"x": {"dtype": "F8_E8M0", "shape": [4], "data_offsets": [0, 4]}})", "F8_E8M0",
        ErrorCode::kUnsupported},
       {R"({"x": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}})", "bad shape"},
       {R"({"x": {"dtype": "F32", "shape": [1.5], "data_offsets": [0, 4]}})", "bad shape"},

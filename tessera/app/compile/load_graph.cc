@@ -69,8 +69,8 @@ Result<graph::Graph> import_with(const onnx::Model& model, const CompileOptions&
   Folding folding(options);
   // Sums of bytes exceed what f16 holds.
   how.depth = options.floats == DType::kF32 ? integer_products_for(options) : 0;
-  how.short_floats = target::find_matrix(options.target, target::Operands::kFragments,
-                                         DType::kF8E4M3, DType::kF8E4M3) != nullptr;
+  how.short_floats = target::find_matrix(options.target, target::Operands::kTiles, DType::kF8E4M3,
+                                         DType::kF8E4M3) != nullptr;
   if (how.depth == 0) return onnx::import_model(model, folding.import());
   TESSERA_TRY(const onnx::Model offered, onnx::with_integer_products(model, how));
   return onnx::import_model(offered, folding.import());

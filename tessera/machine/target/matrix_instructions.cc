@@ -81,8 +81,6 @@ constexpr std::array kRows = {
            kForever, "mma.sync.aligned.m16n8k16.row.col.f32.{}.{}.f32", 8, 16),
     on_gpu("mma16x16x32", Operands::kFragments, kWarp, 16, 16, 32, kBytes, DType::kI32, 80,
            kForever, "mma.sync.aligned.m16n8k32.row.col.s32.{}.{}.s32", 8, 32),
-    on_gpu("mma16x16x32_f8", Operands::kFragments, kWarp, 16, 16, 32, kShort, DType::kF32, 89,
-           kForever, "mma.sync.aligned.m16n8k32.row.col.f32.{}.{}.f32", 8, 32),
     on_gpu("wgmma", Operands::kTiles, kWarpGroup, 64, 0, 64, kHalves, DType::kF32, 90, 90,
            "wgmma.mma_async.sync.aligned.m64n{}k16.f32.{}.{}", 8, 16),
     on_gpu("wgmma_tf32", Operands::kTiles, kWarpGroup, 64, 0, 32, kFloats, DType::kF32, 90, 90,

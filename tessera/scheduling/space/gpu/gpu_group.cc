@@ -289,12 +289,9 @@ class Group final : public GpuGroup {
 }  // namespace
 
 std::unique_ptr<GpuGroup> make_gpu_group(Context& context, const Contraction& contraction,
-                                         const Nest& nest) {
-  const auto* instruction =
-      target::find_matrix(context.target, target::Operands::kTiles, contraction.a.buffer->dtype,
-                          contraction.b.buffer->dtype);
-  if (!instruction) return nullptr;
-  auto group = std::make_unique<Group>(context, contraction, nest, *instruction);
+                                         const Nest& nest,
+                                         const target::MatrixInstruction& instruction) {
+  auto group = std::make_unique<Group>(context, contraction, nest, instruction);
   return group->fits() ? std::move(group) : nullptr;
 }
 

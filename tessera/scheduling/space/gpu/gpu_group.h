@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "tessera/machine/target/target.h"
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/space/contraction.h"
 #include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
@@ -49,8 +49,9 @@ class GpuGroup {
   virtual void run() = 0;  // asks for the tile and writes the steps
 };
 
-// Null where the device has none, or the operands do not lie as they need them.
+// Null where the operands do not lie as the instruction needs them.
 std::unique_ptr<GpuGroup> make_gpu_group(Context& context, const Contraction& contraction,
-                                         const Nest& nest);
+                                         const Nest& nest,
+                                         const target::MatrixInstruction& instruction);
 
 }  // namespace tessera::space

@@ -1,7 +1,8 @@
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
 
 #include <algorithm>
-#include <span>
+#include <array>
+#include <optional>
 #include <utility>
 
 #include "tessera/machine/target/fast_math.h"
@@ -21,9 +22,10 @@ constexpr std::int64_t kUnrolledProducts = 1 << 19;  // of a warp, whose windows
 
 using Instruction = target::MatrixInstruction;
 
-const Instruction* find_instruction(const target::Target& target, DType type, DType other) {
+const Instruction* find_instruction(const target::Target& target, target::Operands operands,
+                                    DType type, DType other) {
   if (type == DType::kF32 && target::products_of(target) == Products::kExact) return nullptr;
-  return target::find_matrix(target, target::Operands::kFragments, type, other);
+  return target::find_matrix(target, operands, type, other);
 }
 
 class GpuTensor {
@@ -299,21 +301,34 @@ class GpuTensor {
 
 bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Nest& nest) {
   const DType type = contraction.a.buffer->dtype, other = contraction.b.buffer->dtype;
-  const Instruction* instruction = find_instruction(context.target, type, other);
-  if (!instruction || contraction.a.buffer == contraction.b.buffer ||
-      context.stage(contraction.stage).dtype() != instruction->sums)
-    return false;
-  GpuTensor tensor(context, contraction, nest, *instruction);
-  if (!tensor.fits()) return false;
-  static constexpr const char* kWords[] = {"threads", "tensor_cores", "warp_groups"};
-  const auto group = make_gpu_group(context, contraction, nest);
-  const int preferred = group && group->wins(tensor.cycles()) ? 2 : 1;
-  const std::string& name = context.stage(contraction.stage).op.name;
-  const int word = context.chooser.word(name, "multiply", PointKind::kThread, preferred,
-                                        std::span(kWords).first(group ? 3 : 2));
+  const std::array instructions = {
+      find_instruction(context.target, target::Operands::kFragments, type, other),
+      find_instruction(context.target, target::Operands::kTiles, type, other)};
+  const Stage& stage = context.stage(contraction.stage);
+  const bool sums = std::any_of(instructions.begin(), instructions.end(),
+                                [&](const auto* i) { return i && stage.dtype() == i->sums; });
+  if (!sums || contraction.a.buffer == contraction.b.buffer) return false;
+  std::optional<GpuTensor> tensor;
+  if (instructions[0]) {
+    tensor.emplace(context, contraction, nest, *instructions[0]);
+    if (!tensor->fits()) return false;
+  }
+  const auto group =
+      instructions[1] ? make_gpu_group(context, contraction, nest, *instructions[1]) : nullptr;
+  std::vector<const char*> words = {"threads"};
+  if (tensor) words.push_back("tensor_cores");
+  if (group) words.push_back("warp_groups");
+  if (words.size() == 1) return false;
+  const bool groups = group && tensor && group->wins(tensor->cycles());
+  const int preferred = groups ? 2 : tensor ? 1 : 0;
+  const int word =
+      context.chooser.word(stage.op.name, "multiply", PointKind::kThread, preferred, words);
   if (word == 0) return false;
-  if (word == 1) tensor.run();
-  if (word == 2) group->run();
+  if (word == 1 && tensor) {
+    tensor->run();
+  } else {
+    group->run();
+  }
   return true;
 }
 
