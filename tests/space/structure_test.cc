@@ -246,6 +246,38 @@ TEST(Structure, TilesOfAPanelFetchTheNextOne) {
   EXPECT_TRUE(contains(order("dense:M=784,N=256,K=1024"), "reorder Y i.0 i.1 j.0"));
 }
 
+TEST(Structure, BothOperandsOfALargeProductAreCopiedBlockByBlock) {
+  const auto text = [](const std::string& spec, const char* name) {
+    target::Target one = target::find_target(name).value();
+    one.cores = 1;
+    return schedule_text(dag_of(spec), one);
+  };
+  const std::string large = text("matmul:M=2048,N=2048,K=2048", "sapphirerapids");
+  EXPECT_TRUE(contains(large, "layout B.local d0/256 d1/32 d0%256 d1%32\n")) << large;
+  EXPECT_TRUE(contains(large, "layout A.local d1/256 d0 d1%256\n"));
+  EXPECT_TRUE(contains(large, "reorder C j.0 k.0 i.0 i.1 j.1 k.1 i.2 j.2\n"));
+  EXPECT_TRUE(contains(large, "compute_at B.local C k.0\ncompute_at A.local C i.0\n"));
+  // Rows of a transposed operand lie side by side already; small products stay in L2 as they are.
+  EXPECT_FALSE(contains(text("matmul:M=512,N=2048,K=2048,TA=1", "sapphirerapids"), "A.local"));
+  EXPECT_FALSE(contains(text("matmul:M=256,N=256,K=256", "sapphirerapids"), "local"));
+  EXPECT_FALSE(contains(text("matmul:M=512,N=2048,K=2048", "neoverse-v1"), "compute_at"));
+}
+
+TEST(Structure, CopiedBlocksOfOddProductsAreCorrect) {
+  target::Target small = target::find_target("skylake-avx512").value();
+  small.l1_bytes = 8 << 10;
+  small.l2_bytes = 32 << 10;
+  for (const int threads : {1, 2}) {
+    small.cores = threads;
+    for (const char* spec : {"matmul:M=37,N=70,K=157", "matmul:M=141,N=70,K=101",
+                             "matmul:M=31,N=97,K=99,TA=1", "matmul:M=29,N=83,K=111,TB=1"}) {
+      SCOPED_TRACE(spec);
+      EXPECT_TRUE(contains(schedule_text(dag_of(spec), small), "compute_at B.local C k.0"));
+      expect_correct(dag_of(spec), small, false, 4);
+    }
+  }
+}
+
 TEST(Structure, VectorsLieAlongTheImageWhereChannelsAreFew) {
   const target::Target arm = target::find_target("neoverse-v1").value();
   const std::string few =

@@ -56,8 +56,12 @@ class ContractionWriter {
       packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, tiling_.columns,
                                  tiling_.block_axis, tiling_.block, !b_constant));
     }
-    if (tiling_.rows > 1 && (a_constant || tiling_.pack_a) &&
-        product_.a.buffer != product_.b.buffer) {
+    if (tiling_.copy_rows) {
+      packs_.push_back(make_pack(context_, product_, product_.a,
+                                 static_cast<std::size_t>(product_.row), 1, tiling_.block_axis,
+                                 tiling_.block, true));
+    } else if (tiling_.rows > 1 && (a_constant || tiling_.pack_a) &&
+               product_.a.buffer != product_.b.buffer) {
       packs_.push_back(make_pack(context_, product_, product_.a,
                                  static_cast<std::size_t>(product_.row), tiling_.rows,
                                  tiling_.block_axis, tiling_.block, !a_constant));
@@ -286,7 +290,7 @@ class ContractionWriter {
   // L2.
   void write_blocked() {
     Writer& w = context_.writer;
-    for (Pack& p : packs_) write_pack(context_, &p, copies_per_entry());
+    for (Pack& p : packs_) write_pack(context_, &p, copies_per_entry() || tiling_.copy_blocks);
     std::vector<OuterLoop> outer;
     add_axes(product_.batch, &outer);
     const std::size_t batch = outer.size();
@@ -306,7 +310,7 @@ class ContractionWriter {
       const Loops vector =
           w.split(stage_.op.name, stage_.axis_name(product_.vector), {tiling_.columns});
       const Loops row = w.split(stage_.op.name, tile_axis(), {tiling_.rows}, tiling_.row_tail);
-      write_blocked_tiles(vector, row, std::move(order));
+      write_blocked_tiles(vector, row, {}, std::move(order));
       attach_packs(outer);
     }
   }
@@ -342,9 +346,13 @@ class ContractionWriter {
                            {tiling_.wide / tiling_.columns, tiling_.columns});
     const OuterLoop wide{vector[0], parts_of(columns, tiling_.wide)};
     vector.erase(vector.begin());
-    Loops row;
+    Loops row, panel;
     std::optional<OuterLoop> tall;
-    if (tiling_.tall < rows) {
+    if (tiling_.panel > 0) {
+      row = w.split(name, row_name(stage_), {tiling_.panel, tiling_.rows}, tiling_.row_tail);
+      panel.push_back(row[0]);
+      row.erase(row.begin());
+    } else if (tiling_.tall < rows) {
       row = w.split(name, row_name(stage_), {tiling_.tall / tiling_.rows, tiling_.rows},
                     tiling_.row_tail);
       tall = OuterLoop{row[0], parts_of(rows, tiling_.tall)};
@@ -355,9 +363,13 @@ class ContractionWriter {
     add_part(wide, tall, &outer);
     Loops order = unit_loops();
     append(&order, names_of(outer));
-    write_blocked_tiles(vector, row, std::move(order));
+    const std::string block = write_blocked_tiles(vector, row, panel, std::move(order));
     outer = share(name, std::move(outer), batch);
-    attach_packs(outer);
+    if (!tiling_.copy_blocks) return attach_packs(outer);
+    for (const Pack& p : packs_) {
+      const bool b = p.reads == product_.b.buffer;
+      if (p.copies) w.compute_at(p.name, name, b || panel.empty() ? block : panel[0]);
+    }
   }
 
   // The nest takes what is finished of one part after the other.
@@ -390,13 +402,16 @@ class ContractionWriter {
   }
 
   // Inside one part: blocks of k, then tiles. Rows outside columns where there is one axis of rows:
-  // the panel of a stays in L1, and a row of tiles lies side by side in memory.
-  void write_blocked_tiles(const Loops& vector, const Loops& row, Loops order) {
+  // the panel of a stays in L1, and a row of tiles lies side by side in memory. Returns the loop
+  // over blocks.
+  std::string write_blocked_tiles(const Loops& vector, const Loops& row, const Loops& panel,
+                                  Loops order) {
     Writer& w = context_.writer;
     const std::string& name = stage_.op.name;
     Loops blocks;
     const Loops reduce = split_reduce(&blocks);
     append(&order, blocks);
+    append(&order, panel);
     Loops tiles;
     for (const std::size_t i : product_.rows) {
       const bool fused = tiling_.pixels && i == product_.rows.back();
@@ -411,6 +426,7 @@ class ContractionWriter {
     w.unroll(name, row[1]);
     w.vectorize(name, vector[1]);
     if (tiling_.share_tiles) share_loops(w, name, tiles, 1);
+    return blocks.back();
   }
 
   void attach_packs(const std::vector<OuterLoop>& outer) {

@@ -45,6 +45,7 @@ class Tiler {
     choose_block();
     choose_unroll();
     if (tiling_.block > 0) {
+      choose_block_copies();
       choose_parts();
     } else {
       choose_order();
@@ -243,6 +244,7 @@ class Tiler {
 
   // Wide vectors and broadcasts leave time to fetch a panel from L2, row of tiles by row of tiles.
   std::int64_t block_in_l2(std::int64_t extent) const {
+    if (tiling_.pack_b && may_copy_blocks() && !b_stays_in_l2()) return block_of_copies(extent);
     const auto bytes = static_cast<double>(tiling_.columns * size_bytes(product_.b.buffer->dtype));
     const auto l2 = static_cast<double>(context_.l2_bytes());
     if (bytes * static_cast<double>(depth_) <= l2 / 2) return 0;
@@ -252,6 +254,30 @@ class Tiler {
     const std::int64_t even =
         even_part(parts_of(extent, 8), std::max(core_.shortest_block, length) / 8) * 8;
     return even >= extent ? 0 : even;
+  }
+
+  // A product of two matrices whose sums are stored where they are computed.
+  bool may_copy_blocks() const {
+    return self_ && tiling_.pack_b && product_.row >= 0 && product_.batch.empty() &&
+           product_.rows.empty() && product_.columns.empty() && product_.reduce.size() == 1;
+  }
+  // All of b once it is copied, beside the rest.
+  bool b_stays_in_l2() const {
+    return 2 * stage_.extent(product_.vector) * depth_ * size_bytes(product_.b.buffer->dtype) <=
+           context_.l2_bytes();
+  }
+  // The panels of one tile share L1: the rows of a stay there while those of b stream past.
+  std::int64_t block_of_copies(std::int64_t extent) const {
+    const std::int64_t step = tiling_.rows * size_bytes(product_.a.buffer->dtype) +
+                              tiling_.columns * size_bytes(product_.b.buffer->dtype);
+    const std::int64_t length = std::max(core_.shortest_block, context_.l1_bytes() / step / 8 * 8);
+    const std::int64_t even = even_part(parts_of(extent, 8), length / 8) * 8;
+    return even >= extent ? 0 : even;
+  }
+  // Rows that lie as the reduction runs can be copied as they are.
+  bool may_copy_rows() const {
+    return !a_constant_ && !tiling_.pack_a && product_.a.buffer != product_.b.buffer &&
+           plain(product_.a) && product_.a.strides[product_.reduce.back()] == 1;
   }
 
   // Iterations of the innermost reduce loop.
@@ -360,7 +386,7 @@ class Tiler {
         wide = preferred_parts(p).wide * p.columns;
       }
       if (known >= Known::kRows) {
-        tall = p.tall;
+        tall = p.panel > 0 ? p.panel * p.rows : p.tall;
       } else if (!open_.part_rows) {
         tall = preferred_parts(p).tall * p.rows;
       }
@@ -433,12 +459,19 @@ class Tiler {
     if (!product_.rows.empty()) return out;
     const double per_tile =
         static_cast<double>(p.block * p.columns * size_bytes(product_.b.buffer->dtype));
-    const auto fit =
-        static_cast<std::int64_t>(static_cast<double>(context_.l2_bytes()) / 3 / per_tile);
+    const auto fit = static_cast<std::int64_t>(static_cast<double>(context_.l2_bytes()) /
+                                               (p.copy_blocks ? 2 : 3) / per_tile);
     out.wide = even_part(out.columns, std::max<std::int64_t>(1, std::min(fit, out.columns)));
-    out.tall = even_part(out.rows, parts_of(core_.part_rows, p.rows));
+    if (!p.copy_blocks) out.tall = even_part(out.rows, parts_of(core_.part_rows, p.rows));
     shrink_parts(p, &out);
     return out;
+  }
+
+  void choose_block_copies() {
+    if (!may_copy_blocks()) return;
+    tiling_.copy_blocks =
+        context_.chooser.flag(name(), "copy_blocks", PointKind::kCache, !core_.lane_operands);
+    tiling_.copy_rows = tiling_.copy_blocks && may_copy_rows();
   }
 
   // Tiles of a part along one side, of which there are `all`.
@@ -468,6 +501,7 @@ class Tiler {
     tiling_.part_order = static_cast<PartOrder>(
         context_.chooser.word(name(), "part_order", PointKind::kOrder, static_cast<int>(order),
                               std::span(kOrders).first(product_.rows.empty() ? 2 : 3)));
+    if (tiling_.copy_blocks && tiling_.tall >= row_extent(stage_, product_)) choose_panel();
     static constexpr const char* kInside[] = {"columns", "rows"};
     tiling_.rows_outside = context_.chooser.word(name(), "tile_order", PointKind::kOrder,
                                                  product_.rows.empty() ? 1 : 0, kInside) == 1;
@@ -541,11 +575,16 @@ class Tiler {
   // Rows in panels that stay in L2 while columns change.
   std::int64_t preferred_panel(const ContractionTiling& p) const {
     if (!product_.rows.empty() || product_.row < 0) return 0;
+    const std::int64_t extent = row_extent(stage_, product_);
+    if (p.copy_blocks) {
+      const std::int64_t tiles = parts_of(extent, p.rows);
+      const std::int64_t panel = even_part(tiles, parts_of(core_.part_rows, p.rows));
+      return p.tall >= extent && panel < tiles ? panel : 0;
+    }
     const double row_bytes = static_cast<double>(std::max<std::int64_t>(1, depth_)) *
                              size_bytes(product_.a.buffer->dtype);
     const auto fit = static_cast<std::int64_t>(static_cast<double>(context_.l2_bytes()) / 2 /
                                                row_bytes / static_cast<double>(p.rows));
-    const std::int64_t extent = row_extent(stage_, product_);
     return fit >= 4 && extent > fit * p.rows ? even_part(parts_of(extent, p.rows), fit) : 0;
   }
 

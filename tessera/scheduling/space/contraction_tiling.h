@@ -45,9 +45,13 @@ struct ContractionTiling {
   bool rows_outside = true;  // among the tiles of a part
   bool share_tiles = false;  // threads take tiles within a block of k, not parts
   bool pixels = false;       // the innermost two axes of rows are one
+  // Both operands are copied block by block, into what stays in L2: b as panels, the rows of a as
+  // they are.
+  bool copy_blocks = false, copy_rows = false;
+
+  std::int64_t panel = 0;  // tiles of rows that stay in L2 while columns change; 0: all
 
   // Sums finished in registers.
-  std::int64_t panel = 0;  // tiles of rows that stay in L2 while columns change; 0: all
   LoopOrder order = LoopOrder::kColumns;
   Hoist hoist = Hoist::kNone;
 };

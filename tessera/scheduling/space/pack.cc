@@ -113,7 +113,7 @@ Pack make_pack(const Context& x, const Contraction& c, const Access& access, std
     pack.layout.push_back({static_cast<int>(d), grouped ? pack.group : 1,
                            static_cast<int>(d) == block_dim ? block : 0});
   }
-  pack.layout.push_back({dim, 1, width});
+  if (width > 1) pack.layout.push_back({dim, 1, width});
   if (pack.group > 1) pack.layout.push_back({static_cast<int>(pack.group_dim), 1, pack.group});
   if (copies) {
     const bool own = pack.producer >= 0 &&
@@ -131,6 +131,16 @@ Pack make_pack(const Context& x, const Contraction& c, const Access& access, std
 }
 
 namespace {
+
+// Rows are copied as they lie.
+void write_rows(Context& x, const Pack& pack, const CopyLoops& loops) {
+  constexpr std::int64_t kVectors = 4;
+  const auto row = static_cast<std::size_t>(loops.contiguous);
+  const DType dtype = pack.reads->dtype;
+  const Loops l = x.writer.split(pack.name, loops.names[row],
+                                 {at_most(kVectors * x.lanes(dtype), loops.extents[row])});
+  x.writer.vectorize(pack.name, l[1]);
+}
 
 // Groups are copied whole, one after the other.
 void write_groups(Context& x, const Pack& pack, const CopyLoops& loops, bool attached) {
@@ -188,6 +198,7 @@ void write_pack(Context& x, Pack* pack, bool attached) {
   if (!pack->copies) return;
   if (pack->producer >= 0) x.done[static_cast<std::size_t>(pack->producer)] = true;
   const CopyLoops loops = loops_of(x, *pack);
+  if (pack->width == 1) return write_rows(x, *pack, loops);
   if (pack->group > 1) return write_groups(x, *pack, loops, attached);
   Panels panels{.name = pack->name,
                 .loops = loops.names,

@@ -22,9 +22,9 @@ struct Pack {
 };
 
 // Panels of `width` along `axis`: blocks of the reduction (block_axis >= 0), panels, the reduction,
-// the elements of the panel. Batch dimensions stay in front. With `group` > 1 that many steps of
-// the innermost reduce axis, which must index a dimension by itself, lie side by side for each
-// element of the panel.
+// the elements of the panel; of width 1, rows as they are. Batch dimensions stay in front. With
+// `group` > 1 that many steps of the innermost reduce axis, which must index a dimension by itself,
+// lie side by side for each element of the panel.
 Pack make_pack(const Context& context, const Contraction& c, const Access& access, std::size_t axis,
                std::int64_t width, int block_axis, std::int64_t block, bool copies,
                std::int64_t group = 1);
