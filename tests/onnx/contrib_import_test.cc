@@ -159,5 +159,35 @@ TEST(QuantizedContribImport, MatMulsWithFloatResults) {
               HasSubstr("cannot quantize u8"));
 }
 
+// Two columns of three rows in blocks of two, the last block with one element to spare.
+TEST(ContribImport, MatMulOfFewBits) {
+  const HostTensor a = f32({1, 3}, {1, 2, 3}), scales = f32({4}, {1, 2, 0.5, 4});
+  const HostTensor b = u8({2, 2, 1}, {0x98, 0x0a, 0x27, 0x0f});
+  const OneNode node =
+      contrib("MatMulNBits", {attr("K", std::int64_t{3}), attr("N", std::int64_t{2}),
+                              attr("bits", std::int64_t{4}), attr("block_size", std::int64_t{2})});
+  // (0 + 2) + 3 * 2 * 2 and (-1 - 2 * 6) / 2 + 3 * 7 * 4.
+  EXPECT_THAT(run(node, {a, known(b), known(scales)}), near({14, 77.5}));
+  // Zero points 7, 10 and 8, 8.
+  const HostTensor zeros = u8({2}, {0xa7, 0x88});
+  EXPECT_THAT(run(node, {a, known(b), known(scales), known(zeros)}), near({5, 77.5}));
+  EXPECT_THAT(run(node, {a, known(b), known(scales), omitted(), omitted(), f32({2}, {1, 2})}),
+              near({15, 79.5}));
+  EXPECT_THAT(refusal(node, {a, b, known(scales)}), HasSubstr("B"));
+  EXPECT_THAT(refusal(node, {a, known(u8({2}, {1, 2})), known(scales)}), HasSubstr("4 needed"));
+  EXPECT_THAT(refusal(node, {a, known(b), known(f32({3}, {1, 2, 3}))}), HasSubstr("4 blocks"));
+  EXPECT_THAT(refusal(node, {f32({1, 2}, {1, 2}), known(b), known(scales)}), HasSubstr("K=3"));
+  EXPECT_THAT(refusal(node, {a, known(b), known(scales), known(f32({4}, {1, 1, 1, 1}))}),
+              HasSubstr("zero_points of f32"));
+  EXPECT_THAT(refusal(node, {a, known(b), known(scales), omitted(), u8({3}, {0, 0, 1})}),
+              HasSubstr("g_idx"));
+  OneNode wide = node;
+  wide.attributes[2] = attr("bits", std::int64_t{3});
+  EXPECT_THAT(refusal(wide, {a, known(b), known(scales)}), HasSubstr("3 bits"));
+  wide.attributes[2] = attr("bits", std::int64_t{4});
+  wide.attributes[3] = attr("block_size", std::int64_t{0});
+  EXPECT_THAT(refusal(wide, {a, known(b), known(scales)}), HasSubstr("blocks of 0"));
+}
+
 }  // namespace
 }  // namespace tessera::onnx::testing

@@ -139,5 +139,47 @@ TEST(DynamicQuantizeImport, ZerosHaveAScale) {
   EXPECT_THAT(values_of(y->at(2)), ElementsAre(0));
 }
 
+// Of constants, whatever reads them.
+TEST(DequantizeImport, KeepsWeightsUntilTheirReadersAreKnown) {
+  const HostTensor q = tensor(DType::kI8, {4, 2}, {1, -2, 3, -4, 5, -6, 7, -8});
+  const HostTensor scale = f32({2, 2}, {1, 2, 0.5, 4});
+  const HostTensor zero = tensor(DType::kI8, {2, 2}, {0, 1, -1, 2});
+  const OneNode node = {.op = "DequantizeLinear",
+                        .opset = 21,
+                        .attributes = {attr("axis", 0), attr("block_size", 2)}};
+  const HostTensor given = run(node, {q, scale, zero});
+  EXPECT_THAT(values_of(run(node, {known(q), known(scale), known(zero)})),
+              ::testing::ElementsAreArray(values_of(given)));
+  EXPECT_THAT(refusal({.op = "DequantizeLinear",
+                       .opset = 21,
+                       .attributes = {attr("axis", 0), attr("block_size", 3)}},
+                      {known(q), known(scale), known(f32({}, {0}))}),
+              HasSubstr("the zero point is f32"));
+  EXPECT_THAT(refusal({.op = "DequantizeLinear",
+                       .opset = 21,
+                       .attributes = {attr("axis", 0), attr("block_size", 4)}},
+                      {known(q), known(scale)}),
+              HasSubstr("does not fit blocks of 4"));
+  EXPECT_THAT(
+      refusal({.op = "DequantizeLinear", .opset = 21}, {known(q), known(f32({3}, {1, 1, 1}))}),
+      HasSubstr("does not lie along axis 1"));
+  // Bytes, of which a product and something else make use.
+  Graph graph;
+  graph.initializers = {{"q", q}, {"s", scale}};
+  graph.inputs = {value_info("x", DType::kF32, {1, 4})};
+  graph.outputs = {output("y"), output("z"), output("t")};
+  graph.nodes = {
+      make_node("DequantizeLinear", {"q", "s"}, {"w"}, {attr("axis", 0), attr("block_size", 2)}),
+      make_node("MatMul", {"x", "w"}, {"y"}), make_node("Relu", {"w"}, {"z"}),
+      make_node("Transpose", {"w"}, {"u"}), make_node("Neg", {"u"}, {"t"})};
+  const auto imported = import_model(make_model(std::move(graph), 21));
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  const auto y = graph::evaluate(*imported, {f32({1, 4}, {1, 1, 1, 1})});
+  ASSERT_TRUE(y.ok()) << y.error().message;
+  EXPECT_THAT(values_of(y->at(0)), ElementsAre(10, -68));
+  EXPECT_THAT(values_of(y->at(1)), ElementsAre(1, 0, 3, 0, 2.5, 0, 3.5, 0));
+  EXPECT_THAT(values_of(y->at(2)), ElementsAre(-1, -3, -2.5, -3.5, 4, 8, 24, 32));
+}
+
 }  // namespace
 }  // namespace tessera::onnx::testing

@@ -17,7 +17,8 @@ Multiplications count(const task::TaskGraph& tasks) {
   for (const task::Task& task : tasks.tasks) {
     for (const te::Op& op : task.dag.ops) {
       space::Product product;
-      if (!space::match_product(op, &product) || !is_float(op.values[0].dtype())) continue;
+      if (!space::match_product(op, task.dag.inputs, &product) || !is_float(op.values[0].dtype()))
+        continue;
       double number = task.weight;
       for (const std::vector<te::Axis>* axes : {&op.axes, &op.reduce_axes}) {
         for (const te::Axis& a : *axes) number *= static_cast<double>(a.extent);
@@ -26,7 +27,7 @@ Multiplications count(const task::TaskGraph& tasks) {
         return compute_type(operand.buffer->dtype) != operand.buffer->dtype;
       };
       out.all += number;
-      if (is_narrow(*product.left) && is_narrow(*product.right)) out.narrow += number;
+      if (is_narrow(*product.left.load) && is_narrow(*product.right.load)) out.narrow += number;
     }
   }
   return out;

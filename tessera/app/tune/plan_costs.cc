@@ -17,9 +17,9 @@ using plan::Decisions;
 constexpr std::size_t kNear = 3;
 
 // What gains most often first; to store between the parts of a kernel gained nothing alone.
-constexpr std::array kOrder = {PointKind::kFront,     PointKind::kSplit, PointKind::kAlgorithm,
-                               PointKind::kPointwise, PointKind::kMerge, PointKind::kPrecision,
-                               PointKind::kInteger,   PointKind::kLayout};
+constexpr std::array kOrder = {PointKind::kFront,     PointKind::kSplit,   PointKind::kAlgorithm,
+                               PointKind::kPointwise, PointKind::kMerge,   PointKind::kPrecision,
+                               PointKind::kInteger,   PointKind::kStorage, PointKind::kLayout};
 
 // The other value of a point of two.
 std::pair<const std::string, std::string> flipped(const Point& p) {

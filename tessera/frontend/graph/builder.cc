@@ -73,7 +73,7 @@ Result<std::vector<ValueId>> GraphBuilder::add_node(std::string_view name,
     all_constant = all_constant && (id == kNoValue || constants.back());
   }
   const Result<std::vector<TensorType>> types = op->infer(view(graph_, node));
-  bool fold = all_constant;
+  bool fold = all_constant && !op->is(fact::kUnpacks);
   if (types.ok()) {
     TESSERA_TRY(const bool worth, worth_folding(*types, constants, options_.fold_limit));
     fold = fold && worth;
@@ -88,8 +88,29 @@ Result<std::vector<ValueId>> GraphBuilder::add_node(std::string_view name,
   }
   for (const TensorType& type : *types) outputs.push_back(graph_.add_value("", type));
   node.outputs = outputs;
+  const bool unpacks = all_constant && op->is(fact::kUnpacks);
+  if (unpacks || (op->is(fact::kPermutes) && unpacking_.contains(inputs[0])))
+    unpacking_[outputs[0]] = graph_.nodes.size();
   graph_.nodes.push_back(std::move(node));
   return outputs;
+}
+
+Result<ValueId> GraphBuilder::unpacked(ValueId id) {
+  const auto node = unpacking_.find(id);
+  if (node == unpacking_.end()) return id;
+  if (const auto known = unpacked_.find(id); known != unpacked_.end()) return known->second;
+  const Node& unpacks = graph_.nodes[node->second];
+  std::vector<HostTensor> inputs;
+  std::vector<const HostTensor*> constants;
+  for (const ValueId input : unpacks.inputs) {
+    TESSERA_TRY(const ValueId wide, unpacked(input));
+    inputs.push_back(wide == kNoValue ? HostTensor() : *graph_.constant(wide));
+  }
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    constants.push_back(unpacks.inputs[i] == kNoValue ? nullptr : &inputs[i]);
+  TESSERA_TRY(std::vector<HostTensor> results,
+              options_.evaluate(*unpacks.op, unpacks.attrs, constants));
+  return unpacked_[id] = constant(std::move(results[0]));
 }
 
 Result<ValueId> GraphBuilder::add(std::string_view op, const std::vector<ValueId>& inputs,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -38,6 +39,9 @@ class GraphBuilder {
   // ... of an operator with one output.
   Result<ValueId> add(std::string_view op, const std::vector<ValueId>& inputs, Attrs attrs = {});
 
+  // The value as a constant where it only unpacks constants; itself otherwise.
+  Result<ValueId> unpacked(ValueId id);
+
   // The handful of helpers that nearly every import function needs.
   Result<ValueId> cast(ValueId x, DType to);  // x itself when it has that type
   Result<ValueId> reshape(ValueId x, const Shape& shape);
@@ -56,6 +60,8 @@ class GraphBuilder {
   Graph graph_;
   BuilderOptions options_;
   std::string origin_;
+  std::map<ValueId, std::size_t> unpacking_;  // nodes that unpack constants, and permute that
+  std::map<ValueId, ValueId> unpacked_;
 };
 
 }  // namespace tessera::graph

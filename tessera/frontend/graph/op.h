@@ -51,6 +51,7 @@ enum Fact : std::uint32_t {
   kAxes = 1 << 12,        // "axes" are
   kPerAxis = 1 << 13,     // lists have a number for each axis
   kIndexes = 1 << 14,     // operand 1 holds indices into "axis" of operand 0
+  kUnpacks = 1 << 15,     // of constants: not folded before their storage is chosen
 };
 }  // namespace fact
 

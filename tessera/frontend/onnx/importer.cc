@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tessera/frontend/onnx/narrow_types.h"
 #include "tessera/support/invalid.h"
 
 namespace tessera::onnx {
@@ -252,13 +253,18 @@ Result<void> Importer::import_operator(const Node& node, std::vector<Binding> in
   const OnnxOp& op = *find_onnx_op(node.domain, node.op_type, opset(node));
   while (!inputs.empty() && inputs.back().kind == Binding::Kind::kOmitted) inputs.pop_back();
   TESSERA_TRY(std::vector<ValueId> ids, to_ids(node, op, inputs));
-  std::vector<bool> widened;
+  std::vector<int> widened;
   Binding result;  // the kind and type of what the operator returns
   for (const Binding& input : inputs) {
-    widened.push_back(input.kind == Binding::Kind::kForeign);
-    if (widened.back() && op.widened == Widened::kMoved) result = input;
+    const NarrowType* narrow = find_narrow_type(input.type);
+    widened.push_back(input.kind == Binding::Kind::kForeign && narrow ? narrow->bits : 0);
+    if (widened.back() != 0 && op.widened == Widened::kMoved) result = input;
   }
   builder_.set_origin(node.name.empty() ? node.op_type : node.op_type + " " + node.name);
+  for (ValueId& id : ids) {
+    if (op.takes_stored) break;
+    TESSERA_TRY(id, builder_.unpacked(id));
+  }
   const auto first_new = static_cast<ValueId>(builder_.graph().values.size());
   Context context{builder_, node,       opset(node),       std::move(ids),
                   *this,    sequences_, std::move(widened)};

@@ -22,6 +22,7 @@ const KindInfo& info(PointKind kind) {
       {PointKind::kInteger, {"integers", {kFloats, kBytes}}},
       {PointKind::kLaunch,
        {"launches", {kTimed, kInOrder, kFetching, kBranching, kFetchingBranches}}},
+      {PointKind::kStorage, {"storage", {kWide, kNarrow}}},
   };
   const auto it = table.find(kind);
   TESSERA_CHECK(it != table.end(), "{} is not decided about models", decide::to_text(kind));

@@ -18,7 +18,7 @@ using decide::PointKind;
 inline constexpr std::array kPlanKinds = {
     PointKind::kLayout,  PointKind::kSplit,  PointKind::kAlgorithm, PointKind::kPointwise,
     PointKind::kMerge,   PointKind::kFusion, PointKind::kFront,     PointKind::kPrecision,
-    PointKind::kInteger, PointKind::kLaunch};
+    PointKind::kInteger, PointKind::kLaunch, PointKind::kStorage};
 
 // What all points of a kind have in common.
 struct KindInfo {
@@ -41,6 +41,8 @@ inline constexpr const char* kWhole = "whole";
 inline constexpr const char* kParts = "parts";
 inline constexpr const char* kBytes = "bytes";
 inline constexpr const char* kFloats = "floats";
+inline constexpr const char* kWide = "wide";
+inline constexpr const char* kNarrow = "narrow";
 inline constexpr const char* kTimed = "timed";  // all ways, when the model is loaded
 inline constexpr const char* kInOrder = "in_order";
 inline constexpr const char* kFetching = "fetching";    // each brings weights of later ones near

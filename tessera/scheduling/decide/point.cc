@@ -10,7 +10,7 @@ const char* to_text(PointKind kind) {
   static constexpr const char* kNames[] = {
       "tile",   "order",  "location",  "cache",    "parallel",  "unroll",    "vector",
       "tail",   "layout", "thread",    "split",    "algorithm", "pointwise", "merge",
-      "fusion", "front",  "precision", "schedule", "integer",   "launch"};
+      "fusion", "front",  "precision", "schedule", "integer",   "launch",    "storage"};
   return kNames[static_cast<std::size_t>(kind)];
 }
 

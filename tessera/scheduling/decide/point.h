@@ -31,6 +31,7 @@ enum class PointKind : std::uint8_t {
   kSchedule,   // which of the schedules that were measured a task has
   kInteger,    // a product of quantized operands: of the bytes themselves, or of floats
   kLaunch,     // how the kernels of a device follow each other
+  kStorage,    // weights as narrow as the model has them, or widened when it is compiled
 };
 
 const char* to_text(PointKind kind);  // "tile", ...

@@ -117,16 +117,16 @@ std::map<std::size_t, std::int64_t> selectors_of(const Stage& s) {
   return out;
 }
 
-int operands_along_last(const Stage& stage) {
+int operands_along_last(const Stage& stage, const std::vector<te::Input>& inputs) {
   Product product;
-  if (!match_product(stage.op, &product)) return -1;
+  if (!match_product(stage.op, inputs, &product)) return -1;
   std::size_t last = stage.rank();
   for (std::size_t i = 0; i < stage.rank(); ++i) {
     if (stage.extent(i) > 1) last = i;
   }
   if (last == stage.rank()) return 1;
   int count = 0;
-  for (const ir::Load* load : {product.left, product.right}) {
+  for (const ir::Load* load : {product.left.load, product.right.load}) {
     const ir::Expr& var = stage.op.axes[last].var;
     count += std::any_of(load->indices.begin(), load->indices.end(),
                          [&](const ir::Expr& e) { return ir::uses_var(e, var); });
@@ -142,7 +142,7 @@ Stage stage_of(const te::Dag& dag, const te::Op& op) {
   s.cost = visitor.cost;
   s.nodes = visitor.nodes;
   for (const ir::Buffer& b : op.outputs) s.output = s.output || dag.is_output(b);
-  s.operands_along_last = operands_along_last(s);
+  s.operands_along_last = operands_along_last(s, dag.inputs);
   s.selectors = selectors_of(s);
   return s;
 }
@@ -158,6 +158,39 @@ ir::Expr strip(ir::Expr e) {
       return e;
     }
   }
+}
+
+bool is_constant(const std::vector<te::Input>& inputs, const ir::Buffer& buffer) {
+  return std::any_of(inputs.begin(), inputs.end(),
+                     [&](const te::Input& in) { return in.constant && in.buffer == buffer; });
+}
+
+// Whether `a` rather than `b` holds the elements, and the other their scales or zero points.
+bool holds_elements(const ir::Load& a, const ir::Load& b) {
+  const bool a_int = is_int(a.buffer->dtype), b_int = is_int(b.buffer->dtype);
+  if (a_int != b_int) return a_int;
+  return a.buffer.size() * size_bytes(a.buffer->dtype) >
+         b.buffer.size() * size_bytes(b.buffer->dtype);
+}
+
+Factor match_factor(const ir::Expr& value, const std::vector<te::Input>& inputs) {
+  const ir::Expr factor = strip(value);
+  // The nodes live in the values of the op.
+  if (const auto* load = factor.as<ir::Load>()) return {load};
+  Factor out{.load = nullptr, .reads = 0};
+  bool constants = true;
+  ir::for_each_expr(factor, [&](const ir::Expr& e) {
+    const auto* load = e.as<ir::Load>();
+    if (!load) return;
+    constants = constants && is_constant(inputs, load->buffer);
+    if (!out.load || holds_elements(*load, *out.load)) {
+      out.load = load;
+      out.at = out.reads;
+    }
+    ++out.reads;
+  });
+  if (!constants) out.load = nullptr;
+  return out;
 }
 
 }  // namespace
@@ -184,10 +217,7 @@ int Analysis::producer(const ir::Buffer& buffer) const {
   return -1;
 }
 
-bool Analysis::constant(const ir::Buffer& buffer) const {
-  return std::any_of(inputs.begin(), inputs.end(),
-                     [&](const te::Input& in) { return in.constant && in.buffer == buffer; });
-}
+bool Analysis::constant(const ir::Buffer& buffer) const { return is_constant(inputs, buffer); }
 
 bool walks_one_line(const Stage& s) {
   if (s.rank() == 0) return true;
@@ -217,15 +247,14 @@ Analysis analyse(const te::Dag& dag, const std::vector<te::Op>& ops) {
   return out;
 }
 
-bool match_product(const te::Op& op, Product* out) {
+bool match_product(const te::Op& op, const std::vector<te::Input>& inputs, Product* out) {
   if (op.reducer != te::Reducer::kSum || op.values.size() != 1) return false;
   const ir::Expr value = strip(op.values[0]);
   const auto* product = value.as<ir::Binary>();
   if (!product || product->op != ir::BinaryOp::kMul) return false;
-  // The nodes live in the values of the op.
-  out->left = strip(product->a).as<ir::Load>();
-  out->right = strip(product->b).as<ir::Load>();
-  return out->left && out->right;
+  out->left = match_factor(product->a, inputs);
+  out->right = match_factor(product->b, inputs);
+  return out->left.load && out->right.load;
 }
 
 }  // namespace tessera::space

@@ -56,11 +56,15 @@ bool walks_one_line(const Stage& stage);
 // `ops` are those of `dag`, or what is left of them after inlining.
 Analysis analyse(const te::Dag& dag, const std::vector<te::Op>& ops);
 
-// The product of two reads that a sum adds up, seen through casts and selects.
-struct Product {
-  const ir::Load* left = nullptr;
-  const ir::Load* right = nullptr;
+// A factor of the products that a sum adds up: a read, seen through casts and selects, or what is
+// unpacked from constants, one of which holds the elements.
+struct Factor {
+  const ir::Load* load = nullptr;
+  std::size_t reads = 1, at = 0;  // of the factor, and which of them is `load`
 };
-bool match_product(const te::Op& op, Product* out);
+struct Product {
+  Factor left, right;
+};
+bool match_product(const te::Op& op, const std::vector<te::Input>& inputs, Product* out);
 
 }  // namespace tessera::space

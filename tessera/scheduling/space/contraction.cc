@@ -56,6 +56,11 @@ class ContractionWriter {
       packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, tiling_.columns,
                                  tiling_.block_axis, tiling_.block, !b_constant));
     }
+    for (const Access& scale : product_.scales) {
+      if (b_constant && scale.uses(product_.vector))
+        packs_.push_back(
+            make_pack(context_, product_, scale, product_.vector, tiling_.columns, -1, 0, false));
+    }
     if (tiling_.copy_rows) {
       packs_.push_back(make_pack(context_, product_, product_.a,
                                  static_cast<std::size_t>(product_.row), 1, tiling_.block_axis,

@@ -12,6 +12,7 @@ namespace tessera::space {
 struct Contraction {
   std::size_t stage = 0;
   Access a, b;
+  std::vector<Access> scales = {};   // constants that operands are unpacked with
   std::size_t vector = 0;            // output axis along which vectors lie
   int row = -1;                      // output axis of the rows of the tile; -1: one row
   std::vector<std::size_t> batch;    // output axes that both operands have

@@ -19,6 +19,11 @@ bool is_served_front(const Context& context, std::size_t product) {
 
 // Iterations of an axis that is unrolled whole.
 constexpr std::int64_t kMaxShortAxis = 8;
+// Elements of a word.
+constexpr std::int64_t kMaxWord = 16;
+
+// Words, what is taken out of them, scales and their products with zero points.
+constexpr std::int64_t kUnpackRegisters = 4;
 
 // Tiles that a panel of weights is used for, at most, where fetching it takes a noticeable part of
 // the time.
@@ -156,13 +161,19 @@ class Tiler {
                               .columns = columns,
                               .depth = depth_,
                               .lanes = tiling_.lanes,
-                              .packed = side_by_side};
+                              .packed = side_by_side,
+                              .per_vector = unpacks() ? kUnpackRegisters : 1};
     const RegisterTile tile = choose_tile(request, context_.target);
     const RegisterTile choice =
         choose_tile_of(context_, name(), request, tile,
                        [&](const RegisterTile& t) { return fits_with_some_block(t, columns); });
     tiling_.rows = choice.rows;
     tiling_.columns = at_most(choice.vectors * tiling_.lanes, columns);
+  }
+
+  // Vectors of columns are taken from narrower storage.
+  bool unpacks() const {
+    return b_constant_ && (!product_.scales.empty() || !product_.b.uses(product_.reduce.back()));
   }
 
   // Whether anything that is decided later leaves the code of this tile within its limit.
@@ -410,6 +421,9 @@ class Tiler {
   }
 
   std::int64_t preferred_unroll(std::int64_t extent) const {
+    // Elements of one word: what takes them out of it is known when they are unrolled.
+    if (extent <= kMaxWord && b_constant_ && !product_.b.uses(product_.reduce.back()))
+      return extent;
     if (extent <= kMaxShortAxis && extent * tile() <= core_.unrolled_body)
       return std::max<std::int64_t>(1, extent);
     if (!core_.lane_operands) return tile() >= 16 ? 1 : tile() >= 8 ? 2 : 4;

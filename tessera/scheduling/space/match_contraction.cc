@@ -94,12 +94,19 @@ std::optional<Contraction> match_contraction(const Analysis& analysis, std::size
                                              std::size_t vector) {
   const Stage& s = analysis.stages[stage];
   Product product;
-  if (!match_product(s.op, &product) || s.rank() == 0 || s.op.reduce_axes.empty() ||
-      s.reads.size() != 2) {
+  if (!match_product(s.op, analysis.inputs, &product) || s.rank() == 0 ||
+      s.op.reduce_axes.empty() || s.reads.size() != product.left.reads + product.right.reads) {
     return std::nullopt;
   }
-  Contraction c{.stage = stage, .a = s.reads[0], .b = s.reads[1], .vector = vector};
+  const std::size_t left = product.left.at, right = product.left.reads + product.right.at;
+  Contraction c{.stage = stage, .a = s.reads[left], .b = s.reads[right], .vector = vector};
   if (c.a.uses(vector) == c.b.uses(vector)) return std::nullopt;
+  for (std::size_t i = 0; i < s.reads.size(); ++i) {
+    const bool known = std::any_of(c.scales.begin(), c.scales.end(), [&](const Access& scale) {
+      return scale.buffer == s.reads[i].buffer;
+    });
+    if (i != left && i != right && !known) c.scales.push_back(s.reads[i]);
+  }
   if (c.a.uses(vector)) std::swap(c.a, c.b);
   assign_roles(s, &c);
   for (std::size_t i = s.rank(); i < s.axis_count(); ++i) c.reduce.push_back(i);

@@ -12,9 +12,10 @@ using target::Core;
 
 std::int64_t registers_needed(std::int64_t rows, std::int64_t vectors, const TileRequest& r,
                               const Core& m) {
-  if (!m.lane_operands) return rows * vectors + vectors + 1;
+  const std::int64_t columns = vectors * r.per_vector;
+  if (!m.lane_operands) return rows * vectors + columns + 1;
   const std::int64_t row_operands = r.packed ? (rows + r.lanes - 1) / r.lanes : rows;
-  return rows * vectors + vectors + row_operands;
+  return rows * vectors + columns + row_operands;
 }
 
 double tile_cycles(double rows, double vectors, const TileRequest& r,

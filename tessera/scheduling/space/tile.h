@@ -10,11 +10,12 @@
 namespace tessera::space {
 
 struct TileRequest {
-  std::int64_t rows = 1;     // extent of the axis that rows are taken from
-  std::int64_t columns = 1;  // extent of the axis that vectors lie along
-  std::int64_t depth = 1;    // products per element
-  int lanes = 4;             // elements of a vector
-  bool packed = false;       // the rows of one step lie side by side in memory
+  std::int64_t rows = 1;        // extent of the axis that rows are taken from
+  std::int64_t columns = 1;     // extent of the axis that vectors lie along
+  std::int64_t depth = 1;       // products per element
+  int lanes = 4;                // elements of a vector
+  bool packed = false;          // the rows of one step lie side by side in memory
+  std::int64_t per_vector = 1;  // registers for each vector of columns, apart from the sums
 };
 
 struct RegisterTile {

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <map>
 
+#include "tessera/frontend/graph/ops/labels.h"
 #include "tessera/frontend/graph/ops/ops.h"
 #include "tessera/lang/te/ops/contract.h"
 #include "tessera/lang/te/ops/element_types.h"
@@ -12,11 +13,6 @@
 #include "tessera/support/invalid.h"
 
 namespace tessera::graph {
-namespace {
-
-using Types = std::vector<TensorType>;
-using Buffers = std::vector<ir::Buffer>;
-
 // Adds the extents of an operand's labels.
 Result<void> read_labels(const std::string& labels, const Shape& shape,
                          std::map<char, std::int64_t>* extents) {
@@ -36,7 +32,8 @@ Result<void> read_labels(const std::string& labels, const Shape& shape,
   return {};
 }
 
-Result<Shape> output_shape(const std::string& labels, const std::map<char, std::int64_t>& extents) {
+Result<Shape> labelled_shape(const std::string& labels,
+                             const std::map<char, std::int64_t>& extents) {
   Shape shape;
   for (std::size_t d = 0; d < labels.size(); ++d) {
     const auto it = extents.find(labels[d]);
@@ -46,6 +43,11 @@ Result<Shape> output_shape(const std::string& labels, const std::map<char, std::
   }
   return shape;
 }
+
+namespace {
+
+using Types = std::vector<TensorType>;
+using Buffers = std::vector<ir::Buffer>;
 
 // What is read of operand 0 ("a_starts", "a_sizes") or 1.
 Result<te::OperandPart> read_part(const NodeView& node, std::size_t operand) {
@@ -76,7 +78,7 @@ Result<Types> infer_contract(const NodeView& node) {
                                                  node.attrs.word("a"), to_text(right),
                                                  node.attrs.word("b")));
   }
-  TESSERA_TRY(const Shape shape, output_shape(node.attrs.word("out"), extents));
+  TESSERA_TRY(const Shape shape, labelled_shape(node.attrs.word("out"), extents));
   return Types{{types.out, shape}};
 }
 
@@ -131,7 +133,7 @@ Result<Types> infer_contract_parts(const NodeView& node) {
     TESSERA_DO(read_labels(node.attrs.word(i == 0 ? "a" : "b"),
                            Shape(shape.begin() + 1, shape.end()), &extents));
   }
-  TESSERA_TRY(const Shape shape, output_shape(node.attrs.word("out"), extents));
+  TESSERA_TRY(const Shape shape, labelled_shape(node.attrs.word("out"), extents));
   return Types{{DType::kF32, shape}};
 }
 

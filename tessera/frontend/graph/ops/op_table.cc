@@ -11,7 +11,7 @@ std::vector<OpDef> join_families() {
   std::vector<OpDef> all;
   for (const auto family :
        {pointwise_ops, movement_ops, indexing_ops, host_ops, contraction_ops, convolution_ops,
-        window_ops, sampling_ops, reduction_ops, normalization_ops}) {
+        window_ops, sampling_ops, reduction_ops, normalization_ops, storage_ops}) {
     for (const OpDef& op : family()) all.push_back(op);
   }
   std::sort(all.begin(), all.end(), [](const OpDef& a, const OpDef& b) {

@@ -17,5 +17,6 @@ std::vector<OpDef> window_ops();
 std::vector<OpDef> sampling_ops();
 std::vector<OpDef> reduction_ops();
 std::vector<OpDef> normalization_ops();
+std::vector<OpDef> storage_ops();
 
 }  // namespace tessera::graph

@@ -80,7 +80,8 @@ Result<ValueId> Editor::add(std::string_view op_name, const std::vector<ValueId>
   }
   TESSERA_TRY(const std::vector<TensorType> types, op->infer(view(graph_, node)));
   TESSERA_CHECK(types.size() == 1, "{} has {} outputs", op_name, types.size());
-  if (all_constant && value_bytes(types[0]) <= std::max(kFoldLimit, constant_bytes)) {
+  if (all_constant && !op->is(fact::kUnpacks) &&
+      value_bytes(types[0]) <= std::max(kFoldLimit, constant_bytes)) {
     TESSERA_TRY(std::vector<HostTensor> results, evaluate_node(*op, node.attrs, constants));
     return constant(std::move(results[0]));
   }

@@ -2,9 +2,10 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <set>
 
 #include "tessera/frontend/graph/op.h"
-#include "tessera/frontend/graph/passes/passes.h"
+#include "tessera/frontend/graph/passes/choose_storage.h"
 #include "tessera/support/float_format.h"
 #include "tessera/support/tolerance.h"
 
@@ -34,8 +35,13 @@ bool sums_windows(const Graph& graph, const Node& node) {
 class ConvertFloats {
  public:
   using Choice = std::function<bool(const Node&)>;
-  ConvertFloats(Graph& graph, DType from, DType to, Choice choice)
-      : graph_(graph), from_(from), to_(to), chosen_(std::move(choice)) {
+  // Constants among `stored` are converted where they are read.
+  ConvertFloats(Graph& graph, DType from, DType to, Choice choice, std::set<ValueId> stored = {})
+      : graph_(graph),
+        from_(from),
+        to_(to),
+        chosen_(std::move(choice)),
+        stored_(std::move(stored)) {
     for (const Value& v : graph.values) was_.push_back(v.type.dtype == from);
   }
 
@@ -115,7 +121,8 @@ class ConvertFloats {
     const auto [known, fresh] = made_.try_emplace({id, type}, kNoValue);
     if (!fresh) return known->second;
     const std::string name = fmt::format("{}.{}", graph_.value(id).name, tessera::to_text(type));
-    if (const HostTensor* constant = graph_.constant(id)) {
+    const HostTensor* constant = graph_.constant(id);
+    if (constant && !stored_.contains(id)) {
       known->second = graph_.add_constant(name, converted(*constant, type));
     } else {
       Node cast{.op = find_op("cast"), .attrs = {}, .inputs = {id}, .outputs = {}, .origin = {}};
@@ -130,9 +137,27 @@ class ConvertFloats {
   Graph& graph_;
   DType from_, to_;
   Choice chosen_;
+  std::set<ValueId> stored_;
   std::vector<bool> was_;  // of type `from_`, by value, of those that were there
   std::map<std::pair<ValueId, DType>, ValueId> made_;
 };
+
+// Weights of products for which it was decided that they stay in the type.
+Result<std::set<ValueId>> stored_weights(const Graph& graph, DType type,
+                                         const PassOptions& options) {
+  constexpr double kConversion = 2;  // operations for each element
+  const Uses uses = find_uses(graph);
+  std::set<ValueId> out;
+  for (std::size_t v = 0; v < graph.values.size(); ++v) {
+    const auto id = static_cast<ValueId>(v);
+    if (!graph.values[v].is_constant || graph.values[v].type.dtype != type) continue;
+    const auto products = products_of_weights(graph, uses, id);
+    if (!products) continue;
+    TESSERA_TRY(const bool narrow, stays_narrow(*products, size_bytes(type), kConversion, options));
+    if (narrow) out.insert(id);
+  }
+  return out;
+}
 
 }  // namespace
 
@@ -150,7 +175,10 @@ Result<bool> widen_floats(Graph& graph, const PassOptions& options) {
     const bool all = options.widened.contains(type);
     if (!all && options.narrow_windows) continue;
     const auto chosen = [&](const Node& node) { return all || sums_windows(graph, node); };
-    TESSERA_TRY(const bool now, ConvertFloats(graph, type, DType::kF32, chosen).run());
+    TESSERA_TRY(std::set<ValueId> stored,
+                all ? stored_weights(graph, type, options) : std::set<ValueId>());
+    TESSERA_TRY(const bool now,
+                ConvertFloats(graph, type, DType::kF32, chosen, std::move(stored)).run());
     changed = changed || now;
   }
   return changed;

@@ -18,6 +18,8 @@ const std::vector<Pass>& pass_list() {
   static const std::vector<Pass> list = {
       // First of all: what was not chosen would count as a reader of what it has in common.
       {"choose_integers", choose_integers},
+      // Before what computes with constants: what is widened is one.
+      {"choose_storage", choose_storage},
       // Early: what folds or chooses by type sees the type that is computed in.
       {"widen_floats", widen_floats},
       {"simplify", simplify},
@@ -56,20 +58,28 @@ const std::vector<Pass>& pass_list() {
       {"sink_reshapes", sink_reshapes},
       // After all that rewrites contracts: they would have to know of parts of operands.
       {"absorb_slices", absorb_slices},
-      // Last of all: no other pass knows products of parts.
+      // Last of all: no other pass knows products of parts, or of constants in storage.
       {"split_floats", split_floats},
+      {"store_constants", store_constants},
       {"simplify", simplify},
       {"remove_dead", remove_dead},
   };
   return list;
 }
 
-// Up to its first run, no pass but the first one decides.
+// Up to its first run, no pass decides but those about constants.
 constexpr const char* kLastUndecided = "fold_scales";
 
-bool has_open_integers(const Graph& graph) {
+// Products of which the first passes decide how they read constants.
+bool has_open_constants(const Graph& graph, const PassOptions& options) {
   return std::any_of(graph.nodes.begin(), graph.nodes.end(),
-                     [](const Node& node) { return std::string_view(node.op->name) == "either"; });
+                     [](const Node& node) {
+                       return node.op->is(fact::kUnpacks) ||
+                              std::string_view(node.op->name) == "either";
+                     }) ||
+         std::any_of(graph.values.begin(), graph.values.end(), [&](const Value& v) {
+           return v.is_constant && options.widened.contains(v.type.dtype);
+         });
 }
 
 bool contains(const std::vector<std::string>& names, const std::string& name) {
@@ -125,8 +135,7 @@ Result<PassReport> optimize(Graph& graph, const PassOptions& options) {
 }
 
 Result<void> optimize_undecided(Graph& graph, PassOptions options) {
-  // The first pass of all decides about them.
-  if (has_open_integers(graph)) return {};
+  if (has_open_constants(graph, options)) return {};
   options.stop_after = kLastUndecided;
   TESSERA_DO(optimize(graph, options));
   return {};

@@ -65,6 +65,9 @@ std::vector<std::string> pass_names();
 
 // Of products that import offers twice, of bytes and of floats, the one that was decided.
 Result<bool> choose_integers(Graph& graph, const PassOptions& options);
+// Weights that the model stores as integers of few bits become floats, unless it was decided that
+// their products read them as they are.
+Result<bool> choose_storage(Graph& graph, const PassOptions& options);
 // Values of floats that the machine has no arithmetic for become f32, constants too. What only
 // looks up a table, or runs on the host, keeps the type.
 Result<bool> widen_floats(Graph& graph, const PassOptions& options);
@@ -111,5 +114,7 @@ Result<bool> merge_contractions(Graph& graph, const PassOptions& options);
 Result<bool> absorb_slices(Graph& graph, const PassOptions& options);
 // Products of f32 with constant weights become products of parts in bf16, where the rules say so.
 Result<bool> split_floats(Graph& graph, const PassOptions& options);
+// Products read constants that are stored narrower than they compute.
+Result<bool> store_constants(Graph& graph, const PassOptions& options);
 
 }  // namespace tessera::graph

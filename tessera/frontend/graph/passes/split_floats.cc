@@ -7,6 +7,7 @@
 
 #include "tessera/frontend/graph/passes/decide.h"
 #include "tessera/frontend/graph/passes/editor.h"
+#include "tessera/frontend/graph/passes/product_sizes.h"
 #include "tessera/lang/te/ops/float_parts.h"
 
 namespace tessera::graph {
@@ -14,22 +15,11 @@ namespace {
 
 constexpr std::int64_t kLeastDepth = 64;  // of a tile of tensor cores
 
-// The product of the extents of the labels that are in all of `in` and in none of `out`.
-std::int64_t extent(const std::string& labels, const Shape& shape, const std::string& in,
-                    const std::string& out) {
-  std::int64_t n = 1;
-  for (std::size_t d = 0; d < labels.size(); ++d) {
-    const bool counts = in.empty() || in.find(labels[d]) != std::string::npos;
-    if (counts && out.find(labels[d]) == std::string::npos) n *= shape[d];
-  }
-  return n;
-}
-
 // A product with constant weights, which come second.
 struct Product {
   ValueId x = kNoValue, w = kNoValue;
   std::string x_labels, w_labels, out;
-  std::int64_t rows = 0, columns = 0, depth = 0;
+  ProductSizes sizes;
 };
 
 std::optional<Product> product_of(const Editor& e, const Node& node) {
@@ -40,20 +30,17 @@ std::optional<Product> product_of(const Editor& e, const Node& node) {
             .w = node.inputs[weights],
             .x_labels = node.attrs.word(weights == 0 ? "b" : "a"),
             .w_labels = node.attrs.word(weights == 0 ? "a" : "b"),
-            .out = node.attrs.word("out")};
+            .out = node.attrs.word("out"),
+            .sizes = {}};
   if (!e.constant_of(p.w) || e.constant_of(p.x) || e.dtype(p.x) != DType::kF32) return std::nullopt;
-  const Shape x = e.shape(p.x), w = e.shape(p.w);
-  p.rows = extent(p.x_labels, x, p.out, p.w_labels);
-  p.columns = extent(p.w_labels, w, p.out, p.x_labels);
-  p.depth = extent(p.w_labels, w, p.x_labels, p.out);
-  // Labels of both and of the result are products of their own; such stay as they are.
-  const bool apart = p.rows * p.depth == elements(x) && p.columns * p.depth == elements(w);
-  if (!apart || p.depth < kLeastDepth) return std::nullopt;
+  const auto sizes = product_sizes(e.graph(), node, weights);
+  if (!sizes || sizes->depth < kLeastDepth) return std::nullopt;
+  p.sizes = *sizes;
   return p;
 }
 
 // Whether it is computed in parts.
-Result<bool> is_split(const Product& p, const PassOptions& options) {
+Result<bool> is_split(const ProductSizes& p, const PassOptions& options) {
   const plan::Rules& rules = options.rules;
   const bool pays = p.rows >= rules.split_rows && p.columns >= rules.split_columns &&
                     p.rows * p.columns * p.depth >= rules.split_products;
@@ -123,7 +110,7 @@ Result<bool> split_floats(Graph& graph, const PassOptions& options) {
   return Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
     const std::optional<Product> p = product_of(e, node);
     if (!p) return add_parts(e, node, parts, added);
-    TESSERA_TRY(const bool split, is_split(*p, options));
+    TESSERA_TRY(const bool split, is_split(p->sizes, options));
     if (!split) return kNoValue;
     const ValueId made = before_reshapes(e, p->x);
     if (!parts.contains(made)) {

@@ -192,7 +192,7 @@ std::vector<OnnxOp> constant_rows() {
           {"ConstantOfShape", 9, 1, 1, import_constant_of_shape},
           {"Dropout", 1, 1, 3, import_dropout},
           {"EyeLike", 9, 1, 1, import_eye_like},
-          {"Identity", 1, 1, 1, import_identity, "", true, Widened::kMoved},
+          {"Identity", 1, 1, 1, import_identity, "", true, Widened::kMoved, true},
           {"Range", 11, 3, 3, import_range},
           {"Shape", 1, 1, 1, import_shape},
           {"Size", 1, 1, 1, import_size}};

@@ -104,8 +104,8 @@ Result<ValueId> matmul(graph::GraphBuilder& b, ValueId x, ValueId y) {
 std::vector<OnnxOp> contraction_rows() {
   std::vector<OnnxOp> rows = {
       {"Det", 11, 1, 1, import_det},
-      {"Gemm", 1, 2, 3, import_gemm},
-      {"MatMul", 1, 2, 2, import_matmul},
+      {"Gemm", 1, 2, 3, import_gemm, "", false, Widened::kRefused, true},
+      {"MatMul", 1, 2, 2, import_matmul, "", false, Widened::kRefused, true},
   };
   for (const auto& more : {einsum_rows(), integer_matmul_rows()}) {
     rows.insert(rows.end(), more.begin(), more.end());

@@ -145,8 +145,9 @@ std::vector<OnnxOp> contrib_rows() {
       {"SkipLayerNormalization", 1, 3, 5, import_skip_layer_norm, kMicrosoft},
       {"SkipSimplifiedLayerNormalization", 1, 3, 4, import_skip_rms_norm, kMicrosoft},
   };
-  for (const OnnxOp& row : quantized_contrib_rows()) rows.push_back(row);
-  for (const OnnxOp& row : quantized_attention_rows()) rows.push_back(row);
+  for (const auto& more :
+       {quantized_contrib_rows(), quantized_attention_rows(), stored_contrib_rows()})
+    rows.insert(rows.end(), more.begin(), more.end());
   return rows;
 }
 

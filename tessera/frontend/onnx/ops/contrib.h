@@ -11,5 +11,6 @@ inline constexpr const char* kMicrosoft = "com.microsoft";
 
 std::vector<OnnxOp> quantized_contrib_rows();
 std::vector<OnnxOp> quantized_attention_rows();
+std::vector<OnnxOp> stored_contrib_rows();
 
 }  // namespace tessera::onnx

@@ -253,7 +253,7 @@ std::vector<OnnxOp> movement_rows() {
       {"Unsqueeze", 1, 1, 1, import_unsqueeze, "", false, Widened::kMoved},
       {"Unsqueeze", 13, 2, 2, import_unsqueeze, "", false, Widened::kMoved},
       {"Flatten", 1, 1, 1, import_flatten, "", false, Widened::kMoved},
-      {"Transpose", 1, 1, 1, import_transpose, "", false, Widened::kMoved},
+      {"Transpose", 1, 1, 1, import_transpose, "", false, Widened::kMoved, true},
       {"Expand", 8, 2, 2, import_expand, "", false, Widened::kMoved},
       {"Tile", 1, 3, 3, import_tile_1},
       {"Tile", 6, 2, 2, import_tile},

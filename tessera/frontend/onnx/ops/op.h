@@ -52,7 +52,8 @@ struct Context {
   std::vector<ValueId> inputs;  // kNoValue where omitted
   BodyImporter& bodies;
   Sequences& sequences;
-  std::vector<bool> widened;  // inputs that are of a narrow type in the model
+  std::vector<int>
+      widened;  // bits of inputs that are of a narrow type in the model; 0: they are not
 
   bool has(std::size_t i) const { return i < inputs.size() && inputs[i] != kNoValue; }
   ValueId in(std::size_t i) const { return inputs[i]; }  // check has() or the table's min_inputs
@@ -102,6 +103,7 @@ struct OnnxOp {
   const char* domain = "";
   bool takes_sequences = false;
   Widened widened = Widened::kRefused;
+  bool takes_stored = false;  // weights that are not unpacked yet, too
 };
 
 // The row for an operator at an opset; null when there is none.

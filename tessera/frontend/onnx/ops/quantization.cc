@@ -30,8 +30,7 @@ Result<Layout> read_layout(Context& c) {
   return layout;
 }
 
-// Repeats each element of x along the axis `block` times, cut to the size of the data.
-Term repeat_blocks(Formula& f, Term x, const Layout& layout) {
+void check_blocks(Formula& f, Term x, const Layout& layout) {
   const auto axis = static_cast<std::size_t>(layout.axis);
   const Shape shape = f.shape(x);
   bool fits = shape.size() == layout.data.size();
@@ -39,11 +38,17 @@ Term repeat_blocks(Formula& f, Term x, const Layout& layout) {
     const std::int64_t size = layout.data[d];
     fits = shape[d] == (d == axis ? size / layout.block + (size % layout.block != 0) : size);
   }
-  if (!fits) {
-    f.fail(invalid("scale or zero point of shape {} does not fit blocks of {} along axis {} of {}",
-                   to_text(shape), layout.block, layout.axis, to_text(layout.data)));
-    return x;
-  }
+  if (fits) return;
+  f.fail(invalid("scale or zero point of shape {} does not fit blocks of {} along axis {} of {}",
+                 to_text(shape), layout.block, layout.axis, to_text(layout.data)));
+}
+
+// Repeats each element of x along the axis `block` times, cut to the size of the data.
+Term repeat_blocks(Formula& f, Term x, const Layout& layout) {
+  check_blocks(f, x, layout);
+  if (f.failed()) return x;
+  const auto axis = static_cast<std::size_t>(layout.axis);
+  const Shape shape = f.shape(x);
   // A block larger than the axis is no larger than the axis.
   const std::int64_t block = std::min(layout.block, std::max<std::int64_t>(layout.data[axis], 1));
   Shape split = shape, repeated = shape, joined = shape;
@@ -102,6 +107,36 @@ Result<Values> import_quantize(Context& c) {
   return f.result({quantize(f, f.cast(f.in(0), t), scale, zero_point, to)});
 }
 
+// Scale or zero point with as many dimensions as the data.
+Term aligned(Formula& f, Term x, const Layout& layout) {
+  if (layout.block > 0) {
+    check_blocks(f, x, layout);
+    return x;
+  }
+  const Term spread_out = spread(f, x, layout);
+  return f.shape(spread_out).empty() ? f.reshape(x, Shape(layout.data.size(), 1)) : spread_out;
+}
+
+// Weights stay as they are until it is known what reads them.
+bool is_weights(const Context& c) {
+  const bool byte = c.dtype(0) == DType::kI8 || c.dtype(0) == DType::kU8;
+  const bool constant = c.b.constant_of(c.in(0)) && c.b.constant_of(c.in(1)) &&
+                        (!c.has(2) || c.b.constant_of(c.in(2)));
+  return byte && constant && c.rank(0) >= 2 && elements(c.shape(0)) > 0;
+}
+
+Result<Values> import_weights(Context& c, const Layout& layout, DType to) {
+  Formula f(c);
+  std::vector<Term> parts = {f.in(0), aligned(f, f.in(1), layout)};
+  if (c.has(2)) parts.push_back(aligned(f, f.in(2), layout));
+  const std::int64_t bits = c.widened[0] != 0 ? c.widened[0] : 8;
+  return f.result({f.op("dequantize", parts,
+                        {{"axis", layout.axis},
+                         {"group", std::max<std::int64_t>(layout.block, 1)},
+                         {"bits", bits},
+                         {"to", std::string(tessera::to_text(to))}})});
+}
+
 Result<Values> import_dequantize(Context& c) {
   TESSERA_TRY(const Layout layout, read_layout(c));
   const bool short_float = is_float(c.dtype(0)) && size_bytes(c.dtype(0)) == 1;
@@ -117,6 +152,7 @@ Result<Values> import_dequantize(Context& c) {
     TESSERA_TRY(to, dtype_of_number(number));
   }
   if (!is_float(to)) return invalid("cannot dequantize to {}", to_text(to));
+  if (is_weights(c)) return import_weights(c, layout, to);
   Formula f(c);
   const DType t = compute_type(to);
   Term x = f.in(0);

@@ -5,6 +5,22 @@
 #include "tessera/lang/te/ops/element_types.h"
 
 namespace tessera::te {
+namespace {
+
+// Labels that are summed over, in the order of lhs, then rhs.
+std::string summed_labels(std::string_view lhs, std::string_view rhs, std::string_view out) {
+  std::string sums;
+  for (const std::string_view labels : {lhs, rhs}) {
+    for (const char label : labels) {
+      const bool known =
+          out.find(label) != std::string_view::npos || sums.find(label) != std::string::npos;
+      if (!known) sums += label;
+    }
+  }
+  return sums;
+}
+
+}  // namespace
 
 Stage contract_stage(DagBuilder& b, const std::string& name, const ir::Buffer& lhs,
                      std::string_view lhs_labels, const ir::Buffer& rhs,
@@ -18,14 +34,7 @@ Stage contract_stage(DagBuilder& b, const std::string& name, const ir::Buffer& l
   };
   add_extents(lhs, lhs_labels, lhs_part);
   add_extents(rhs, rhs_labels, rhs_part);
-  std::string sums;
-  for (const std::string_view labels : {lhs_labels, rhs_labels}) {
-    for (const char label : labels) {
-      const bool known =
-          out_labels.find(label) != std::string_view::npos || sums.find(label) != std::string::npos;
-      if (!known) sums += label;
-    }
-  }
+  const std::string sums = summed_labels(lhs_labels, rhs_labels, out_labels);
   const auto axes_of = [&](std::string_view labels) {
     NamedAxes axes;
     for (const char label : labels) axes.emplace_back(std::string(1, label), extents.at(label));
@@ -48,6 +57,87 @@ Stage contract_stage(DagBuilder& b, const std::string& name, const ir::Buffer& l
   };
   stage.buffer = b.reduce(name, sums.empty() ? Reducer::kNone : Reducer::kSum, stage.axes,
                           axes_of(sums), value);
+  return stage;
+}
+
+namespace {
+
+// Where the element at `at`, in elements, finds its scale or zero point.
+Indices shared_index(const ir::Buffer& shared, const Storage& storage, const Indices& at) {
+  Indices out;
+  for (std::size_t d = 0; d < at.size(); ++d) {
+    const bool grouped = d == storage.axis && storage.group > 1;
+    const ir::Expr index = grouped ? ir::floor_div(at[d], ir::int_imm(storage.group)) : at[d];
+    out.push_back(shared->shape[d] == 1 ? ir::int_imm(0) : index);
+  }
+  return out;
+}
+
+// The element `inside` of the word at `at`; of several words for a group, the group by the word.
+ir::Expr stored_element(const ir::Buffer& data, const Storage& storage, const Indices& at,
+                        const ir::Expr& inside, DType acc) {
+  ir::Expr q = te::at(data, at);
+  Storage shared = storage;
+  Indices elements = at;
+  if (storage.bits > 0) {
+    const ir::Expr shift = ir::cast(q.dtype(), inside * storage.bits);
+    q = ir::Binary::make(ir::BinaryOp::kAnd, ir::Binary::make(ir::BinaryOp::kShr, q, shift),
+                         ir::int_like(q.type(), (std::int64_t{1} << storage.bits) - 1));
+    if (storage.group % storage.per_word() == 0) {
+      shared.group = storage.group / storage.per_word();
+    } else {
+      elements[storage.axis] = at[storage.axis] * storage.per_word() + inside;
+    }
+  }
+  ir::Expr value = to_type(acc, q);
+  if (!storage.scale) return value;
+  const ir::Expr scale =
+      to_type(acc, te::at(storage.scale, shared_index(storage.scale, shared, elements)));
+  value = value * scale;
+  if (!storage.zero && storage.offset == 0) return value;
+  ir::Expr zero = ir::imm(acc, static_cast<double>(storage.offset));
+  if (storage.zero) {
+    const ir::Expr own =
+        to_type(acc, te::at(storage.zero, shared_index(storage.zero, shared, elements)));
+    zero = storage.offset == 0 ? own : own + zero;
+  }
+  // The product of both does not change within a group: a multiply-add for each element.
+  return value - zero * scale;
+}
+
+}  // namespace
+
+Stage stored_contract_stage(DagBuilder& b, const std::string& name, const ir::Buffer& lhs,
+                            std::string_view lhs_labels, const ir::Buffer& rhs,
+                            std::string_view rhs_labels, std::string_view out_labels, DType acc,
+                            const Storage& storage) {
+  const std::string sums = summed_labels(lhs_labels, rhs_labels, out_labels);
+  const char packed = storage.bits > 0 ? rhs_labels[storage.axis] : ' ';
+  const auto extent = [&](char label) {
+    const std::size_t d = rhs_labels.find(label);
+    return d != std::string_view::npos ? rhs->shape[d] : lhs->shape[lhs_labels.find(label)];
+  };
+  const auto axes_of = [&](std::string_view labels) {
+    NamedAxes axes;
+    for (const char label : labels) axes.emplace_back(std::string(1, label), extent(label));
+    return axes;
+  };
+  Stage stage;
+  stage.axes = axes_of(out_labels);
+  NamedAxes reduced = axes_of(sums);
+  if (storage.bits > 0) reduced.emplace_back(std::string(1, packed) + "q", storage.per_word());
+  const auto value = [&](const Indices& i, const Indices& r) {
+    const auto index = [&](char label) {
+      const std::size_t kept = out_labels.find(label);
+      return kept != std::string_view::npos ? i[kept] : r[sums.find(label)];
+    };
+    Indices left, right;
+    for (const char label : lhs_labels)
+      left.push_back(label == packed ? index(label) * storage.per_word() + r.back() : index(label));
+    for (const char label : rhs_labels) right.push_back(index(label));
+    return to_type(acc, at(lhs, left)) * stored_element(rhs, storage, right, r.back(), acc);
+  };
+  stage.buffer = b.reduce(name, Reducer::kSum, stage.axes, reduced, value);
   return stage;
 }
 

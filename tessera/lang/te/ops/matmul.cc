@@ -3,6 +3,7 @@
 #include "tessera/lang/te/ops/element_types.h"
 #include "tessera/lang/te/ops/float_parts.h"
 #include "tessera/lang/te/ops/ops.h"
+#include "tessera/support/ceil_div.h"
 
 namespace tessera::te {
 namespace {
@@ -44,19 +45,48 @@ Result<Dag> make_bmm(const OpSpec& spec) {
   return b.build({cast_output(b, c.buffer, types.out, c.axes)});
 }
 
+constexpr const char *kPlain = "plain", *kInt8 = "int8", *kInt4 = "int4";
+constexpr std::int64_t kGroup = 32;  // elements with a scale in common
+
+// X W^T, where W is stored as integers.
+Result<Stage> stored_product(const OpSpec& spec, DagBuilder& b, const ir::Buffer& x, DType acc) {
+  const std::int64_t n = spec.ints.at("N"), k = spec.ints.at("K");
+  Storage storage{.bits = spec.words.at("storage") == kInt4 ? 4 : 0,
+                  .axis = 1,
+                  .group = kGroup,
+                  .scale = {},
+                  .zero = {}};
+  if (!is_float(spec.dtype) || spec.words.at("algo") == kPartsAlgorithm) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: storage={} is of floats and algo=direct",
+                      spec.op, spec.words.at("storage"));
+  }
+  if (k % storage.per_word() != 0) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: storage={} needs a K divisible by {}",
+                      spec.op, kInt4, storage.per_word());
+  }
+  storage.offset = storage.bits == 4 ? 8 : 0;
+  const ir::Buffer w =
+      b.constant("W", storage.bits == 4 ? DType::kI32 : DType::kI8, {n, k / storage.per_word()});
+  storage.scale = b.constant("scale", DType::kF32, {n, ceil_div(k, kGroup)});
+  return stored_contract_stage(b, "C", x, "ik", w, "jk", "ij", acc, storage);
+}
+
+Result<Stage> dense_product(const OpSpec& spec, DagBuilder& b, const ElementTypes& types) {
+  const Shape shape = {spec.ints.at("N"), spec.ints.at("K")};
+  const ir::Buffer x = b.input("X", types.in, {spec.ints.at("M"), spec.ints.at("K")});
+  TESSERA_TRY(const bool parts, takes_parts(spec));
+  if (spec.words.at("storage") != kPlain) return stored_product(spec, b, x, types.acc);
+  if (!parts)
+    return contract_stage(b, "C", x, "ik", b.constant("W", types.in, shape), "jk", "ij", types.acc);
+  const ir::Buffer w = b.constant("W", DType::kBF16, parts_shape(shape));
+  return contract_parts_stage(b, "C", parts_stage(b, "X.parts", x), "ik", w, "jk", "ij");
+}
+
 Result<Dag> make_dense(const OpSpec& spec) {
   TESSERA_TRY(const ElementTypes types, mac_types(spec));
-  const std::int64_t m = spec.ints.at("M"), n = spec.ints.at("N"), k = spec.ints.at("K");
   DagBuilder b(spec.op);
-  const ir::Buffer x = b.input("X", types.in, {m, k});
-  TESSERA_TRY(const bool parts, takes_parts(spec));
-  const Shape shape = {n, k};
-  const ir::Buffer w =
-      parts ? b.constant("W", DType::kBF16, parts_shape(shape)) : b.constant("W", types.in, shape);
-  const ir::Buffer bias = b.constant("bias", types.out, {n});
-  const Stage c =
-      parts ? contract_parts_stage(b, "C", parts_stage(b, "X.parts", x), "ik", w, "jk", "ij")
-            : contract_stage(b, "C", x, "ik", w, "jk", "ij", types.acc);
+  TESSERA_TRY(const Stage c, dense_product(spec, b, types));
+  const ir::Buffer bias = b.constant("bias", types.out, {spec.ints.at("N")});
   const ir::Buffer y = b.compute("Y", c.axes, [&](const Indices& i) {
     const ir::Expr sum = at(c.buffer, i) + to_type(types.acc, at(bias, {i[1]}));
     return to_type(types.out, ir::max(sum, ir::imm(types.acc, 0)));
@@ -101,7 +131,8 @@ OpEntry dense_op() {
   return {.name = "dense",
           .doc = "Y = relu(X W^T + bias)",
           .params = {kM, kN, kK},
-          .words = {algorithm()},
+          .words = {algorithm(),
+                    {"storage", {kPlain, kInt8, kInt4}, "W by scales for groups of 32", true}},
           .make = make_dense,
           .flops = dense_flops};
 }
