@@ -40,6 +40,17 @@ TEST(Tiles, AreConfiguredOnceWhereTheirShapesAgree) {
   EXPECT_EQ(count(twice, "ldtilecfg"), 2) << twice;
 }
 
+TEST(Tiles, ResultsAreRoundedByOneInstruction) {
+  const auto func = ir::parse_func(
+      "func f(A: bf16[512], B: bf16[512]) -> (C: bf16[256]) {\nalloc S: f32[256] stack {\n"
+      "eval tile_zero(0, 16, 16)\neval tile_load(4, A[0], 32, 16, 32)\n"
+      "eval tile_load(5, B[0], 32, 16, 32)\neval tile_dot(0, 4, 5)\n"
+      "eval tile_store(0, S[0], 16, 16, 16)\n"
+      "for i in 8 {\nC[ramp(i * 32, 1, 32)] = cast<bf16>(S[ramp(i * 32, 1, 32)])\n}\n}\n}\n");
+  ASSERT_TRUE(func.ok()) << func.error().message;
+  EXPECT_EQ(count(assembly(*func), "vcvtne2ps2bf16"), 1);
+}
+
 TEST(Tiles, SignsChooseTheInstruction) {
   const auto body = [](const char* types) {
     return parse(

@@ -55,6 +55,7 @@ Result<KernelInfo> Emitter::emit() {
   start();
   workspace_ = plan_workspace(body_);
   uses_tiles_ = uses_tiles(body_);
+  if (uses_tiles_) ops_.flush_subnormals();
   make_entry();
   if (body_) emit_stmt(body_);
   release_tiles(body_);

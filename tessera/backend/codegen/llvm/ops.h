@@ -42,6 +42,9 @@ class Ops {
   // Every intrinsic except kPrefetch. Null when the operand types have no meaning for it.
   llvm::Value* call(const ir::Call& call, const std::vector<llvm::Value*>& args);
 
+  // bf16 may lose its subnormals, as it does in products of tiles.
+  void flush_subnormals() { flushes_ = true; }
+
   // An intrinsic of LLVM, by its name without the types of overloads, and a call of it.
   static unsigned intrinsic_named(const std::string& name);
   llvm::Value* native(unsigned intrinsic, const std::vector<llvm::Type*>& overloads,
@@ -50,6 +53,8 @@ class Ops {
  private:
   llvm::Value* widen(ir::Type from, llvm::Value* v);  // short floats -> f32
   llvm::Value* narrow(ir::Type to, llvm::Value* v);   // f32 -> short floats
+  llvm::Value* narrow_natively(ir::Type to, llvm::Value* v);
+  llvm::Value* upper_half(ir::Type to, llvm::Value* v);
   bool native_half() const { return target_.has_f16; }
 
   llvm::Value* float_binary(ir::BinaryOp op, ir::Type t, llvm::Value* a, llvm::Value* b);
@@ -76,6 +81,7 @@ class Ops {
   llvm::IRBuilderBase& b_;
   llvm::Module& module_;
   const target::Target& target_;
+  bool flushes_ = false;
 };
 
 }  // namespace tessera::codegen
