@@ -259,6 +259,48 @@ TEST(SelectAlgorithms, FewChannelsOfHalvesAreGatheredForTensorCores) {
   EXPECT_EQ(point.name, "columns n2 h9 w8 ci3 co8 k5x5 s2,1");
 }
 
+TEST(SelectAlgorithms, FewNarrowChannelsAreSummedAlongRows) {
+  struct Case {
+    std::int64_t channels, width, stride, before, after;
+    DType type;
+  };
+  const auto graph = [](const Case& c) {
+    Net net;
+    const ValueId w = net.weights({8, c.channels, 3, c.width}, c.type);
+    return net.finish({net.op("conv", {net.input({2, 9, 11, c.channels}, c.type), w},
+                              {{"strides", Integers{2, c.stride}},
+                               {"before", Integers{1, c.before}},
+                               {"after", Integers{0, c.after}},
+                               {"layout", std::string("nhwc")}})});
+  };
+  for (const Case& c : {Case{3, 7, 2, 3, 3, DType::kBF16}, Case{3, 3, 2, 0, 0, DType::kI8},
+                        Case{1, 5, 1, 2, 2, DType::kBF16}, Case{4, 2, 3, 0, 1, DType::kI8},
+                        Case{7, 3, 3, 1, 0, DType::kBF16}}) {
+    const Graph made = check_pass(graph(c), select_algorithms, {});
+    ASSERT_EQ(count(made, "conv"), 1);
+    ASSERT_EQ(count(made, "reshape"), 1) << c.channels << " " << c.width;
+    const Node& conv = made.nodes.back();
+    const std::int64_t group = 4 / size_bytes(c.type), length = c.channels * c.width;
+    EXPECT_EQ(made.shape(conv.inputs[1]), (Shape{8, 1, 3, (length + group - 1) / group * group}));
+    Graph again = made;
+    EXPECT_FALSE(select_algorithms(again, {}).value()) << "one channel has its rows already";
+  }
+  for (const Case& c : {Case{3, 3, 2, 1, 1, DType::kF32}, Case{8, 3, 2, 1, 1, DType::kBF16},
+                        Case{3, 1, 1, 0, 0, DType::kBF16}})
+    EXPECT_EQ(count(check_pass(graph(c), select_algorithms, {}), "reshape"), 0);
+  const Graph g = graph({3, 7, 2, 3, 3, DType::kBF16});
+  const plan::Point point = algorithm_point(g, g.nodes[0], {}).value();
+  EXPECT_EQ(point.name, "rows n2 h9 w11 ci3 co8 k3x7 s2,2");
+  PassOptions direct;
+  direct.decider = std::make_shared<plan::Decider>(plan::Decisions{{point.name, plan::kDirect}});
+  EXPECT_EQ(count(check_pass(g, select_algorithms, direct), "reshape"), 0);
+  Graph quick = g;
+  PassOptions shapes;
+  shapes.shapes_only = true;
+  ASSERT_TRUE(select_algorithms(quick, shapes).value());
+  EXPECT_EQ(quick.shape(quick.nodes.back().inputs[1]), (Shape{8, 1, 3, 22}));
+}
+
 TEST(SelectAlgorithms, LongWeightsOfSmallMapsAreReadFromMemory) {
   const auto preferred = [](std::int64_t size, double flops_per_byte) {
     PassOptions options;

@@ -191,7 +191,10 @@ class Rewriter {
   bool rewrite_conv(const Node& node) {
     const auto x = operands(node, 0);
     if (!x || x->right.data->shape().size() < 3) return false;
-    judge(*x, x->right.data->shape()[1], integer(node, "group", 1));
+    // Few channels are summed along the rows of a window.
+    const Shape& window = x->right.data->shape();
+    const bool rows = window.size() == 4 && window[1] < how_.depth && window[3] > 1;
+    judge(*x, rows ? how_.depth : window[1], integer(node, "group", 1));
     Shape column(x->right.data->shape().size(), 1);
     column[1] = -1;
     const std::string sums =

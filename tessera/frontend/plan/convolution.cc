@@ -11,6 +11,9 @@
 namespace tessera::plan {
 namespace {
 
+// Of elements that one lane of a matrix instruction multiplies and adds up.
+constexpr std::int64_t kGroupBytes = 4;
+
 bool all(const Shape& items, std::int64_t v) {
   return std::all_of(items.begin(), items.end(), [&](std::int64_t i) { return i == v; });
 }
@@ -252,6 +255,26 @@ std::optional<Point> columns_point(const Convolution& c, const Rules& rules) {
     return std::nullopt;
   return make_point(PointKind::kPointwise,
                     fmt::format("columns {} k{} s{}", maps_key(c), fmt::join(c.window, "x"),
+                                fmt::join(c.strides, ",")),
+                    kProduct);
+}
+
+std::int64_t row_group(DType image) {
+  const bool narrow = image == DType::kBF16 || image == DType::kI8 || image == DType::kU8;
+  return narrow ? kGroupBytes / size_bytes(image) : 0;
+}
+
+// GPUs gather windows (columns_point).
+std::optional<Point> rows_point(const Convolution& c, DType image, const Rules& rules) {
+  constexpr std::int64_t kFewChannels = 8;
+  const std::int64_t group = row_group(image), channels = c.in.back();
+  const bool fits = c.channels_last && !c.transposed && c.groups == 1 && c.window.size() == 2 &&
+                    c.dilations[1] == 1 && elements(c.out) > 0;
+  if (rules.slices_in_place || group == 0 || !fits || channels >= kFewChannels ||
+      c.window[1] == 1 || (channels == 1 && c.window[1] % group == 0))
+    return std::nullopt;
+  return make_point(PointKind::kPointwise,
+                    fmt::format("rows {} k{} s{}", maps_key(c), fmt::join(c.window, "x"),
                                 fmt::join(c.strides, ",")),
                     kProduct);
 }

@@ -76,12 +76,19 @@ std::int64_t best_tile_rows(std::int64_t rows, std::int64_t most) {
   return best;
 }
 
+// The last axis that is summed over is one that has several elements.
+Contraction with_long_depth(const Stage& stage, Contraction c) {
+  std::stable_partition(c.reduce.begin(), c.reduce.end(),
+                        [&](std::size_t r) { return stage.extent(r) == 1; });
+  return c;
+}
+
 class DotWriter {
  public:
   DotWriter(Context& context, const Contraction& c, const Nest& nest,
             const target::MatrixInstruction& instruction)
       : context_(context),
-        product_(c),
+        product_(with_long_depth(context.stage(c.stage), c)),
         nest_(nest),
         instruction_(instruction),
         group_(instruction.group()),
@@ -370,7 +377,7 @@ class DotWriter {
   }
 
   Context& context_;
-  const Contraction& product_;
+  Contraction product_;
   const Nest& nest_;
   const target::MatrixInstruction& instruction_;
   std::int64_t group_;  // products that one lane of an instruction adds up

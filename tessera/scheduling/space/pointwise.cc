@@ -117,9 +117,17 @@ void schedule_line(Context& c, const Stage& s) {
   c.writer.vectorize(s.op.name, parts[2]);
 }
 
+// The innermost axis; of narrow types, which only vectors of many are worth, the innermost one with
+// several elements.
+std::size_t vector_axis(const Stage& s) {
+  std::size_t last = s.rank() - 1;
+  while (size_bytes(s.dtype()) < 4 && last > 0 && s.extent(last) == 1) --last;
+  return last;
+}
+
 void schedule_rows(Context& c, const Stage& s) {
   const std::string& name = s.op.name;
-  const std::size_t last = s.rank() - 1;
+  const std::size_t last = vector_axis(s);
   const int transposed = transposed_axis(s);
   std::vector<OuterLoop> outer;
   Loops inner;
@@ -129,8 +137,9 @@ void schedule_rows(Context& c, const Stage& s) {
           : c.chooser.number(name, "transpose_rows", PointKind::kTile, kTransposeTile, [] {
               return std::vector<std::int64_t>{4, 8, 16};
             });
-  for (std::size_t i = 0; i < last; ++i) {
-    if (static_cast<int>(i) != transposed) outer.push_back({s.axis_name(i), s.extent(i)});
+  for (std::size_t i = 0; i < s.rank(); ++i) {
+    if (static_cast<int>(i) != transposed && i != last)
+      outer.push_back({s.axis_name(i), s.extent(i)});
   }
   if (transposed >= 0) {
     const auto t = static_cast<std::size_t>(transposed);

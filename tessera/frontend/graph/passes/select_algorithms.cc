@@ -141,6 +141,49 @@ Result<ValueId> to_contract(Editor& e, const Node& conv, bool shapes_only) {
   return e.add("reshape", {y}, {{"shape", y_shape}});
 }
 
+// The same convolution of an image with one channel, whose rows hold the channels of all columns
+// side by side: windows are as many times as wide, up to a multiple of what instructions add up.
+Result<ValueId> to_rows(Editor& e, const Node& conv, const plan::Convolution& c, bool shapes_only) {
+  const HostTensor& w = *e.constant_of(conv.inputs[1]);
+  const std::int64_t group = plan::row_group(w.dtype());
+  const std::int64_t channels = c.in.back(), height = c.window[0], width = c.window[1];
+  const std::int64_t wide = (channels * width + group - 1) / group * group;
+  const Shape shape = {w.shape()[0], 1, height, wide};
+  HostTensor weights = shapes_only ? uncomputed(w.dtype(), shape) : HostTensor(w.dtype(), shape);
+  if (!shapes_only) {
+    const auto size = static_cast<std::size_t>(size_bytes(w.dtype()));
+    std::memset(weights.data(), 0, weights.bytes());
+    const auto* from = static_cast<const unsigned char*>(w.data());
+    auto* to = static_cast<unsigned char*>(weights.data());
+    for (std::int64_t i = 0; i < w.size(); ++i) {
+      const std::int64_t x = i % width, row = i / width, y = row % height, plane = row / height;
+      const std::int64_t at =
+          (plane / channels * height + y) * wide + x * channels + plane % channels;
+      std::memcpy(to + static_cast<std::size_t>(at) * size,
+                  from + static_cast<std::size_t>(i) * size, size);
+    }
+  }
+  const std::int64_t step = c.strides[1] * channels, before = c.before[1] * channels;
+  const std::int64_t read = (c.out[2] - 1) * step + wide, there = before + c.in[2] * channels;
+  TESSERA_TRY(const ValueId rows,
+              e.add("reshape", {conv.inputs[0]},
+                    {{"shape", Shape{c.in[0], c.in[1], c.in[2] * channels, 1}}}));
+  return e.add("conv", {rows, e.constant(std::move(weights))},
+               {{"strides", Shape{c.strides[0], step}},
+                {"dilations", c.dilations},
+                {"before", Shape{c.before[0], before}},
+                {"after", Shape{c.after[0], std::max<std::int64_t>(0, read - there)}},
+                {"group", std::int64_t{1}},
+                {"layout", std::string("nhwc")}});
+}
+
+std::optional<plan::Point> rows_point(const Graph& graph, const Node& node,
+                                      const plan::Convolution& conv, const plan::Rules& rules) {
+  return graph.constant(node.inputs[1])
+             ? plan::rows_point(conv, graph.type(node.inputs[0]).dtype, rules)
+             : std::nullopt;
+}
+
 }  // namespace
 
 std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
@@ -156,6 +199,7 @@ std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
   if ((type == DType::kF16 || type == DType::kBF16) && graph.constant(node.inputs[1])) {
     if (auto point = plan::columns_point(conv, rules)) return point;
   }
+  if (auto point = rows_point(graph, node, conv, rules)) return point;
   return plan::algorithm_point(conv, rules);
 }
 
@@ -195,6 +239,8 @@ Result<bool> select_algorithms(Graph& graph, const PassOptions& options) {
     if (chosen == plan::kDirect || chosen == plan::kChained) return kNoValue;
     const plan::Convolution conv = describe(e.graph(), node);
     const bool shapes_only = options.shapes_only;
+    if (chosen == plan::kProduct && rows_point(e.graph(), node, conv, options.rules))
+      return to_rows(e, node, conv, shapes_only);
     if (chosen == plan::kProduct)
       return conv.transposed ? gathered(e, node) : to_contract(e, node, shapes_only);
     const int m = te::winograd_tile(chosen);
