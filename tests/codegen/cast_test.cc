@@ -61,6 +61,33 @@ TEST(CastOnX86, FloatsToBytesStayVectors) {
   }
 }
 
+// Of numbers that are rounded before, the conversion rounds; what comes back is only limited.
+TEST(CastOnX86, RoundedBytesAreLikeTheInterpreters) {
+  constexpr int kLanes = 32;
+  const HostTensor edges = edge_values(DType::kF32, 2 * kLanes, 9);
+  const std::int64_t n = edges.size() / kLanes * kLanes;
+  HostTensor in(DType::kF32, {2 * n});
+  for (std::int64_t i = 0; i < n; ++i) {
+    in.as<float>()[i] = edges.as<float>()[i];
+    in.as<float>()[n + i] = static_cast<float>(i % 600) * 0.5f - 160;  // halves, past both limits
+  }
+  const ir::Buffer a = ir::Buffer::make("a", DType::kF32, {2 * n});
+  const ir::Expr i = ir::Var::make("i");
+  std::vector<Output> outputs;
+  for (const DType to : {DType::kI8, DType::kU8}) {
+    for (const double zero : {0.0, 127.0, -3.0, 0.5}) {
+      const ir::Expr offset = ir::Broadcast::make(ir::imm(DType::kF32, zero), kLanes);
+      const ir::Expr whole = ir::call(ir::Intrinsic::kRound, {load_vec(a, i * kLanes, kLanes)});
+      const ir::Expr byte = ir::cast(to, zero == 0 ? whole : whole + offset);
+      const std::string name = fmt::format("o{}", outputs.size());
+      outputs.push_back({ir::Buffer::make(name, to, {2 * n}), byte});
+      outputs.push_back({ir::Buffer::make(name + "f", DType::kF32, {2 * n}),
+                         ir::cast(DType::kF32, byte) - offset});
+    }
+  }
+  expect_like_interp(elementwise({a}, outputs, i, kLanes), {in});
+}
+
 TEST(BitcastTest, KeepsBits) {
   const ir::Buffer a = ir::Buffer::make("a", DType::kF32, {8});
   const ir::Buffer h = ir::Buffer::make("h", DType::kBF16, {8});

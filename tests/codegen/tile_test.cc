@@ -51,6 +51,25 @@ TEST(Tiles, ResultsAreRoundedByOneInstruction) {
   EXPECT_EQ(count(assembly(*func), "vcvtne2ps2bf16"), 1);
 }
 
+TEST(Bytes, AreRoundedByTheInstructionThatConverts) {
+  const auto body = [](const char* value) {
+    return fmt::format(
+        "func f(A: f32[32]) -> (C: u8[32], D: f32[32]) {{\nC[ramp(0, 1, 32)] = {0}\n"
+        "D[ramp(0, 1, 32)] = cast<f32>({0}) - broadcast(7.0, 32)\n}}\n",
+        value);
+  };
+  const auto func = ir::parse_func(
+      body("cast<u8>(round(A[ramp(0, 1, 32)] * broadcast(2.5, 32)) + broadcast(7.0, 32))"));
+  ASSERT_TRUE(func.ok()) << func.error().message;
+  const std::string text = assembly(*func);
+  EXPECT_EQ(count(text, "vcvtps2dq"), 2) << text;
+  EXPECT_EQ(count(text, "vcvttps2dq"), 0) << text;
+  EXPECT_EQ(count(text, "vcvtdq2ps"), 0) << "what comes back was a whole number already";
+  const auto fraction = ir::parse_func(body("cast<u8>(A[ramp(0, 1, 32)] + broadcast(7.5, 32))"));
+  ASSERT_TRUE(fraction.ok()) << fraction.error().message;
+  EXPECT_EQ(count(assembly(*fraction), "vcvttps2dq"), 2) << "cut off, not rounded";
+}
+
 TEST(Tiles, SignsChooseTheInstruction) {
   const auto body = [](const char* types) {
     return parse(

@@ -1,4 +1,6 @@
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Module.h>
@@ -59,10 +61,8 @@ Value* Emitter::emit_node(const Expr& e) {
     }
     case ir::ExprKind::kSelect:
       return emit_select(*e.as<ir::Select>());
-    case ir::ExprKind::kCast: {
-      const Expr& value = e.as<ir::Cast>()->value;
-      return ops_.cast(value.type(), e.dtype(), emit(value));
-    }
+    case ir::ExprKind::kCast:
+      return emit_cast(*e.as<ir::Cast>());
     case ir::ExprKind::kLoad:
       return emit_load(*e.as<ir::Load>());
     case ir::ExprKind::kRamp:
@@ -75,6 +75,54 @@ Value* Emitter::emit_node(const Expr& e) {
       return emit_call(*e.as<ir::Call>());
   }
   return nullptr;
+}
+
+namespace {
+
+// A constant without a fraction, the same in all lanes.
+std::optional<std::int64_t> whole_constant(const Expr& e) {
+  if (const auto* copy = e.as<ir::Broadcast>()) return whole_constant(copy->value);
+  const auto* f = e.as<ir::FloatImm>();
+  constexpr double kMost = 1 << 16;
+  if (!f || !(std::abs(f->value) < kMost) || f->value != std::trunc(f->value)) return std::nullopt;
+  return static_cast<std::int64_t>(f->value);
+}
+
+// round(value) + offset.
+struct Rounded {
+  Expr value;
+  std::int64_t offset = 0;
+};
+std::optional<Rounded> rounded(const Expr& e) {
+  if (const auto* call = e.as<ir::Call>(); call && call->fn == ir::Intrinsic::kRound)
+    return Rounded{call->args[0]};
+  const auto* sum = e.as<ir::Binary>();
+  const auto offset = sum && sum->op == ir::BinaryOp::kAdd ? whole_constant(sum->b) : std::nullopt;
+  auto inner = offset ? rounded(sum->a) : std::nullopt;
+  if (!inner || inner->offset != 0) return std::nullopt;
+  inner->offset = *offset;
+  return inner;
+}
+
+}  // namespace
+
+// Numbers become bytes by rounding, and are often wanted as numbers again at once.
+Value* Emitter::emit_cast(const ir::Cast& cast) {
+  const auto is_byte = [](DType t) { return t == DType::kU8 || t == DType::kI8; };
+  const auto wide = [](const Expr& e) { return e.dtype() == DType::kF32 && e.lanes() > 1; };
+  const Expr& value = cast.value;
+  const auto* byte = value.as<ir::Cast>();
+  if (cast.type.dtype == DType::kF32 && byte && is_byte(value.dtype()) && wide(byte->value) &&
+      rounded(byte->value))
+    return ops_.limited(value.dtype(), emit(byte->value));
+  if (is_byte(cast.type.dtype) && wide(value)) {
+    const auto whole = rounded(value);
+    Value* out =
+        whole ? ops_.cast_rounded(value.type(), cast.type.dtype, whole->offset, emit(whole->value))
+              : nullptr;
+    if (out) return out;
+  }
+  return ops_.cast(value.type(), cast.type.dtype, emit(value));
 }
 
 Value* Emitter::emit_ramp(const ir::Ramp& ramp) {

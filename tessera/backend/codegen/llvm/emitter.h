@@ -143,6 +143,7 @@ class Emitter {
   llvm::Value* emit(const ir::Expr& e);
   llvm::Value* emit_node(const ir::Expr& e);
   llvm::Value* emit_broadcast(const ir::Broadcast& copy);
+  llvm::Value* emit_cast(const ir::Cast& cast);
   llvm::Value* emit_ramp(const ir::Ramp& ramp);
   llvm::Value* emit_call(const ir::Call& call);
   llvm::Value* emit_select(const ir::Select& select);

@@ -39,6 +39,10 @@ class Ops {
   llvm::Value* binary(ir::BinaryOp op, ir::Type operands, llvm::Value* a, llvm::Value* b,
                       bool non_negative);
   llvm::Value* cast(ir::Type from, DType to, llvm::Value* v);
+  // A whole number as it comes back from the integer type.
+  llvm::Value* limited(DType to, llvm::Value* v);
+  // cast(round(v) + offset) by an instruction that rounds; null: the target has none for it.
+  llvm::Value* cast_rounded(ir::Type from, DType to, std::int64_t offset, llvm::Value* v);
   // Every intrinsic except kPrefetch. Null when the operand types have no meaning for it.
   llvm::Value* call(const ir::Call& call, const std::vector<llvm::Value*>& args);
 

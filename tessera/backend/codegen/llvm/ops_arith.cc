@@ -3,6 +3,7 @@
 #include <numeric>
 #include <vector>
 
+#include <llvm/Analysis/VectorUtils.h>
 #include <llvm/IR/IRBuilder.h>
 #include <llvm/IR/Intrinsics.h>
 #include <llvm/IR/Module.h>
@@ -57,19 +58,26 @@ bool is_constant_number(Value* v) {
   return f && !f->isNaN();
 }
 
+// Floats within the limits of an integer type, less `offset`; NaN becomes the least.
+Value* within_limits(llvm::IRBuilderBase& b, DType to, Value* v, double offset) {
+  const bool sgn = is_signed_int(to);
+  const int bits = 8 * size_bytes(to);
+  const double least = sgn ? -std::ldexp(1.0, bits - 1) : 0.0;
+  const double most = std::ldexp(1.0, sgn ? bits - 1 : bits) - 1;
+  Value* low = llvm::ConstantFP::get(v->getType(), least - offset);
+  Value* high = llvm::ConstantFP::get(v->getType(), most - offset);
+  Value* above = b.CreateSelect(b.CreateFCmpOGT(v, low), v, low);
+  return b.CreateSelect(b.CreateFCmpOLT(above, high), above, high);
+}
+
 // Floats to integers of one or two bytes, as the intrinsics saturate them: NaN is 0. Of those,
 // LLVM takes vectors lane by lane on x86.
 Value* saturate(llvm::IRBuilderBase& b, DType to, Value* v) {
-  const bool sgn = is_signed_int(to);
-  const int bits = 8 * size_bytes(to);
   llvm::Type* wide = v->getType()->getWithNewType(b.getInt32Ty());
-  llvm::Type* narrow = v->getType()->getWithNewType(b.getIntNTy(static_cast<unsigned>(bits)));
-  Value* low = llvm::ConstantFP::get(v->getType(), sgn ? -std::ldexp(1.0, bits - 1) : 0.0);
-  Value* high = llvm::ConstantFP::get(v->getType(), std::ldexp(1.0, sgn ? bits - 1 : bits) - 1);
-  Value* above = b.CreateSelect(b.CreateFCmpOGT(v, low), v, low);  // of NaN: low
-  Value* within = b.CreateSelect(b.CreateFCmpOLT(above, high), above, high);
-  Value* out = b.CreateTrunc(b.CreateFPToSI(within, wide), narrow);
-  if (!sgn) return out;
+  llvm::Type* narrow =
+      v->getType()->getWithNewType(b.getIntNTy(8 * static_cast<unsigned>(size_bytes(to))));
+  Value* out = b.CreateTrunc(b.CreateFPToSI(within_limits(b, to, v, 0), wide), narrow);
+  if (!is_signed_int(to)) return out;
   return b.CreateSelect(b.CreateFCmpUNO(v, v), llvm::Constant::getNullValue(narrow), out);
 }
 
@@ -370,6 +378,34 @@ Value* Ops::int_division(BinaryOp op, ir::Type t, Value* a, Value* b, bool non_n
     r = divides ? b_.CreateSDiv(a, divisor) : b_.CreateSRem(a, divisor);
   }
   return b_.CreateSelect(by_zero, zero, r);
+}
+
+Value* Ops::limited(DType to, Value* v) {
+  Value* out = within_limits(b_, to, v, 0);
+  if (!is_signed_int(to)) return out;
+  return b_.CreateSelect(b_.CreateFCmpUNO(v, v), llvm::Constant::getNullValue(v->getType()), out);
+}
+
+Value* Ops::cast_rounded(ir::Type from, DType to, std::int64_t offset, Value* v) {
+  constexpr int kLanes = 16;
+  const bool has = target_.arch == target::Arch::kX86_64 && target_.vector_bytes == 4 * kLanes;
+  if (!has || to != DType::kU8 || from.lanes % kLanes != 0) return nullptr;
+  Value* within = within_limits(b_, to, v, static_cast<double>(offset));
+  const unsigned convert = intrinsic_named("llvm.x86.avx512.mask.cvtps2dq.512");
+  const ir::Type i32 = from.with_dtype(DType::kI32).with_lanes(kLanes);
+  constexpr int kAllLanes = 0xffff, kCurrentRounding = 4;
+  std::vector<Value*> parts;
+  for (int at = 0; at < from.lanes; at += kLanes) {
+    std::vector<int> lanes(kLanes);
+    std::iota(lanes.begin(), lanes.end(), at);
+    parts.push_back(
+        native(convert, {},
+               {from.lanes == kLanes ? within : shuffle(within, lanes), int_constant(i32, 0),
+                b_.getInt16(kAllLanes), b_.getInt32(kCurrentRounding)}));
+  }
+  Value* whole = llvm::concatenateVectors(b_, parts);
+  if (offset != 0) whole = b_.CreateAdd(whole, int_constant(from.with_dtype(DType::kI32), offset));
+  return b_.CreateTrunc(whole, type(from.with_dtype(to)));
 }
 
 Value* Ops::cast(ir::Type from, DType to, Value* v) {
