@@ -90,6 +90,30 @@ TEST(NarrowFloats, IntegersAndWhatComesFromThemStay) {
   EXPECT_EQ((*values)[0].get_int(0), 70001);
 }
 
+TEST(NarrowFloats, TheGreatestOfAWindowIsNarrow) {
+  for (const char* kind : {"max", "sum"}) {
+    Net net;
+    const Graph g = net.finish({net.op("pool", {net.conv(net.input({1, 4, 6, 6}), 4, 1)},
+                                       {{"kind", std::string(kind)},
+                                        {"layout", std::string("nchw")},
+                                        {"kernel", Integers{3, 3}},
+                                        {"before", Integers{1, 1}},
+                                        {"after", Integers{1, 1}}})});
+    PassOptions options;
+    options.floats = DType::kBF16;
+    options.narrow_windows = false;
+    Graph out = g;
+    ASSERT_TRUE(narrow_floats(out, options).ok());
+    compact(out);
+    for (const Node& node : out.nodes) {
+      if (node.op->name != std::string_view("pool")) continue;
+      EXPECT_EQ(out.type(node.outputs[0]).dtype,
+                kind == std::string_view("max") ? DType::kBF16 : DType::kF32);
+    }
+    expect_close(g, out);
+  }
+}
+
 TEST(NarrowFloats, WindowsStayWideWhereNothingMultipliesThem) {
   Net net;
   const ValueId wide = net.conv(net.input({1, 4, 6, 6}), 4, 1);

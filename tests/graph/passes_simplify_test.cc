@@ -213,6 +213,33 @@ TEST(Simplify, ZerosAroundAConvolutionBecomeItsPadding) {
   EXPECT_EQ(count(padded_conv(0, 1), "pad"), 1);
 }
 
+TEST(Simplify, TheGreatestOfBytesIsFoundBeforeTheyAreScaled) {
+  const auto pooled = [](const char* kind, double scale, bool twice, DType type = DType::kU8) {
+    Net net;
+    const ValueId x = net.input({1, 2, 6, 7}, type);
+    const ValueId wide = net.op("cast", {x}, {{"to", std::string("f32")}});
+    const ValueId y = net.op("mul", {net.op("sub", {wide, net.scalar(3)}), net.scalar(scale)});
+    const ValueId p = net.op("pool", {y},
+                             {{"kind", std::string(kind)},
+                              {"layout", std::string("nchw")},
+                              {"kernel", Integers{3, 2}},
+                              {"before", Integers{1, 0}},
+                              {"after", Integers{1, 1}},
+                              {"strides", Integers{2, 2}}});
+    const Graph g = check_pass(net.finish(twice ? std::vector{p, y} : std::vector{p}), simplify);
+    for (const Node& node : g.nodes) {
+      if (node.op->name == std::string_view("pool")) return g.type(node.inputs[0]).dtype;
+    }
+    return DType::kBool;
+  };
+  EXPECT_EQ(pooled("max", 0.5, false), DType::kU8);
+  EXPECT_EQ(pooled("max", 0.5, false, DType::kI8), DType::kI8);
+  EXPECT_EQ(pooled("max", -0.5, false), DType::kF32) << "the greatest becomes the least";
+  EXPECT_EQ(pooled("max", 0.5, true), DType::kF32) << "somebody else reads them";
+  EXPECT_EQ(pooled("sum", 0.5, false), DType::kF32);
+  EXPECT_EQ(pooled("max", 0.5, false, DType::kI32), DType::kF32) << "f32 rounds large ones";
+}
+
 TEST(Simplify, ReductionOverSizeOneIsReshape) {
   const Build build = [](Net& n, ValueId x) { return n.reduce(x, "mean", {1}, false); };
   EXPECT_EQ(count(simplified(build, {3, 1, 2}), "reduce"), 0);

@@ -68,8 +68,11 @@ Result<Buffers> define_pool(te::DagBuilder& b, const std::string& name, const No
   const ir::Expr fill = max ? te::identity(te::Reducer::kMax, out, 0) : ir::imm(out, 0);
   const ir::Buffer padded = te::pad_stage(b, name + ".pad", in[0], first, windows, fill);
   if (max) {
-    const auto y = te::window_stage(b, name, te::Reducer::kMax, padded, first, windows, out);
-    return Buffers{y.buffer};
+    // What no instruction compares is widened once for each element, not with what was found.
+    const DType wide = out == DType::kBF16 ? acc : out;
+    const te::Stage y = te::window_stage(b, wide == out ? name : name + ".acc", te::Reducer::kMax,
+                                         padded, first, windows, wide);
+    return Buffers{te::cast_output(b, y.buffer, out, y.axes, name)};
   }
   const bool one_stage = kind == "sum" && acc == out;
   const te::Stage sum = te::window_stage(b, one_stage ? name : name + ".acc", te::Reducer::kSum,

@@ -28,7 +28,8 @@ HostTensor converted(const HostTensor& tensor, DType to) {
 // widened again for every element of the window.
 bool sums_windows(const Graph& graph, const Node& node) {
   if (node.op->is(fact::kConvolves)) return node.attrs.integer("group", 1) > 1;
-  return std::string_view(node.op->name) == "pool" && is_float(graph.type(node.inputs[0]).dtype);
+  return std::string_view(node.op->name) == "pool" && node.attrs.word("kind") != "max" &&
+         is_float(graph.type(node.inputs[0]).dtype);
 }
 
 // Values of one float type become another's where the nodes that make and read them are chosen.

@@ -146,6 +146,37 @@ Result<ValueId> skip_expand(Editor& e, const Node& node) {
   return kNoValue;
 }
 
+// max(f(x)) -> f(max(x)) where f turns bytes into floats and keeps their order.
+Result<ValueId> pool_bytes(Editor& e, const Node& node) {
+  if (node.attrs.word("kind") != "max") return kNoValue;
+  const auto positive = [&](ValueId id) {
+    const HostTensor* t = e.constant_of(id);
+    return t && t->size() == 1 && t->dtype() == DType::kF32 && t->get_float(0) > 0;
+  };
+  std::vector<Node> scaled;  // the last first
+  ValueId x = node.inputs[0];
+  const Node* cast = nullptr;
+  while (!cast && e.has_one_reader(x)) {
+    const Node* made = e.producer(x, "mul");
+    if (!made) made = e.producer(x, "sub");
+    if (made && made->inputs[0] != made->inputs[1] && positive(made->inputs[1])) {
+      scaled.push_back(*made);
+      x = made->inputs[0];
+      continue;
+    }
+    cast = e.producer(x, "cast");
+    if (!cast || size_bytes(e.graph().type(cast->inputs[0]).dtype) != 1) return kNoValue;
+  }
+  if (!cast) return kNoValue;
+  const Attrs attrs = cast->attrs;
+  TESSERA_TRY(ValueId y, e.add("pool", {cast->inputs[0]}, node.attrs));
+  TESSERA_TRY(y, e.add("cast", {y}, attrs));
+  for (auto made = scaled.rbegin(); made != scaled.rend(); ++made) {
+    TESSERA_TRY(y, e.add(made->op->name, {y, made->inputs[1]}, made->attrs));
+  }
+  return y;
+}
+
 Result<ValueId> drop_if_nothing(Editor& e, const Node& node) {
   return e.shape(node.inputs[0]) == e.shape(node.outputs[0]) ? node.inputs[0] : kNoValue;
 }
@@ -157,11 +188,15 @@ Result<ValueId> simplify_movement(Editor& e, const Node& node) {
     std::string_view op;
     Result<ValueId> (*apply)(Editor& e, const Node& node);
   };
-  static constexpr std::array kRules = {
-      Rule{"concat", simplify_concat}, Rule{"conv", merge_pad_into_conv},
-      Rule{"expand", drop_if_nothing}, Rule{"pad", drop_if_nothing},
-      Rule{"reduce", simplify_reduce}, Rule{"reshape", simplify_reshape},
-      Rule{"slice", simplify_slice},   Rule{"transpose", simplify_transpose}};
+  static constexpr std::array kRules = {Rule{"concat", simplify_concat},
+                                        Rule{"conv", merge_pad_into_conv},
+                                        Rule{"expand", drop_if_nothing},
+                                        Rule{"pad", drop_if_nothing},
+                                        Rule{"pool", pool_bytes},
+                                        Rule{"reduce", simplify_reduce},
+                                        Rule{"reshape", simplify_reshape},
+                                        Rule{"slice", simplify_slice},
+                                        Rule{"transpose", simplify_transpose}};
   for (const Rule& rule : kRules) {
     if (rule.op == node.op->name) return rule.apply(e, node);
   }
