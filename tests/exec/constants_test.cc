@@ -54,6 +54,28 @@ TEST_F(Constants, AnyNumberOfThreadsPacksTheSame) {
   EXPECT_NE(graph.value(graph.outputs[1]).constant.data(), nullptr) << "the graph keeps its own";
 }
 
+// Many small ones share huge pages, in the order of their use.
+TEST_F(Constants, SmallOnesLieSideBySide) {
+  Rng rng(5);
+  graph::GraphBuilder b("chain");
+  ValueId x = b.input("x", {DType::kF32, {8, 512}});
+  for (int i = 0; i < 3; ++i) {
+    const HostTensor w = random_tensor(DType::kF32, {512, 512}, rng);
+    x = *b.add("contract", {x, b.constant(w, fmt::format("w{}", i))},
+               {{"a", "mk"}, {"b", "kn"}, {"out", "mn"}});
+  }
+  const Result<CompiledModel> model = compile_model(b.finish({x}, {"y"}), target::host(), {});
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  ASSERT_EQ(model->constants.size(), 3u);
+  for (std::size_t i = 1; i < 3; ++i) {
+    const auto* before = model->constants[i - 1].as<char>() + model->constants[i - 1].bytes();
+    const auto* at = model->constants[i].as<char>();
+    EXPECT_GE(at - before, 64) << "what vectors read behind the last element";
+    EXPECT_LE(at - before, 128);
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(at) % 64, 0u);
+  }
+}
+
 // Of a graph that is given away nothing is left but what the kernels read.
 TEST_F(Constants, AreReleasedOncePacked) {
   const auto viewed = [](const HostTensor& t, std::weak_ptr<const HostTensor>* alive) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -14,6 +15,7 @@
 #include "tessera/backend/exec/step_order.h"
 #include "tessera/backend/kernel/build_kernel.h"
 #include "tessera/frontend/graph/op.h"
+#include "tessera/machine/runtime/aligned_buffer.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/hash.h"
@@ -326,6 +328,30 @@ class Assembler {
   CompiledModel* model_;
 };
 
+// Constants that have no huge pages of their own share some, in the order of their use: a model
+// streams through all of them, and would look up every small page.
+void gather_constants(CompiledModel* model) {
+  const auto room = [](const HostTensor& t) {
+    constexpr std::size_t kAlignment = 64;  // and as much to read behind the last element
+    return (t.bytes() / kAlignment + 2) * kAlignment;
+  };
+  const auto small = [](const HostTensor& t) {
+    return t.bytes() < runtime::AlignedBuffer::kHugePageBytes;
+  };
+  std::size_t bytes = 0;
+  for (const HostTensor& t : model->constants) bytes += small(t) ? room(t) : 0;
+  if (bytes < runtime::AlignedBuffer::kHugePageBytes) return;
+  const auto memory = std::make_shared<runtime::AlignedBuffer>(bytes);
+  std::byte* at = memory->data();
+  for (HostTensor& t : model->constants) {
+    if (!small(t)) continue;
+    std::memcpy(at, t.data(), t.bytes());
+    std::byte* from = at;
+    at += room(t);
+    t = HostTensor::view(t.dtype(), t.shape(), memory, from);
+  }
+}
+
 // The constants of `model` to the device, each once.
 Result<void> upload_constants(runtime::Device& device, CompiledModel* model) {
   std::size_t bytes = 0;
@@ -417,7 +443,11 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
   }
   const bool beside = options.device && options.device->features().plans;
   TESSERA_DO(Assembler(graph, tasks, needs, &model, beside).run(options));
-  if (!here) TESSERA_DO(upload_constants(*options.device, &model));
+  if (here) {
+    gather_constants(&model);
+  } else {
+    TESSERA_DO(upload_constants(*options.device, &model));
+  }
   model.build_ms = milliseconds_since(start);
   return model;
 }
