@@ -178,10 +178,10 @@ class DotWriter {
     choose_order(bytes_of(product_.a.buffer) > bytes_of(product_.b.buffer));
     packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, columns(), -1, 0,
                                !b_constant(), group_));
-    // What does not stay in L2 comes from farther away once, for the first of several tiles of
-    // rows.
-    const bool far = !rows_outside_ &&
-                     bytes_of(product_.b.buffer) > static_cast<double>(context_.l2_bytes()) / 2;
+    // Weights come from farther away than L2 once, for the first of several tiles of rows: between
+    // two runs, a model reads more of them than fits.
+    const bool far = !rows_outside_ && b_constant() &&
+                     bytes_of(product_.b.buffer) > static_cast<double>(context_.target.l1_bytes);
     prefetch_ = context_.chooser.flag(name, "prefetch", PointKind::kCache, far);
   }
 

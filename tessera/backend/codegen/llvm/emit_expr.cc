@@ -159,9 +159,12 @@ Value* Emitter::emit_call(const ir::Call& call) {
     const auto* load = call.args[0].as<ir::Load>();
     const auto place = load ? place_of(load->buffer, load->indices) : std::nullopt;
     if (place) {
+      // Kernels of tiles ask for whole panels, which L1 does not hold.
+      constexpr unsigned kIntoL1 = 3, kIntoL2 = 2;
       Value* address = pointer(load->buffer, place->base);
-      b_.CreateIntrinsic(llvm::Intrinsic::prefetch, {address->getType()},
-                         {address, b_.getInt32(0), b_.getInt32(3), b_.getInt32(1)});
+      b_.CreateIntrinsic(
+          llvm::Intrinsic::prefetch, {address->getType()},
+          {address, b_.getInt32(0), b_.getInt32(uses_tiles_ ? kIntoL2 : kIntoL1), b_.getInt32(1)});
     }
     return ops_.int_constant(call.type, 0);
   }
