@@ -22,7 +22,8 @@ constexpr std::array<Row, 8> kRows = {{
     {DType::kF64, 128, 1e-4},
     {DType::kF32, 128, 1e-4},
     {DType::kF16, 8, 5e-2},
-    {DType::kBF16, 8, 5e-2},
+    // In SqueezeNet 1.1 with random weights, OpenVINO's bf16 differs from its f32 by up to 7.4e-2.
+    {DType::kBF16, 8, 1e-1},
     {DType::kF8E4M3, 2, 0.25},
     {DType::kF8E5M2, 2, 0.5},
     // A value on the border between two integers may fall to either side: one step, two roundings.
