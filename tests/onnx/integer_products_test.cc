@@ -211,6 +211,7 @@ TEST(IntegerProducts, WhatIsNotOfTheFormStays) {
 // A processor that adds products by fours gains nothing where there are no fours.
 TEST(IntegerProducts, OfWholeGroupsOnly) {
   const Case three{.op = "Conv", .x = {1, 3, 6, 5}, .w = {4, 3, 3, 3}};
+  const Case three_apart{.op = "Conv", .x = {1, 3, 6, 5}, .w = {4, 3, 3, 1}};
   const Case four{.op = "Conv", .x = {1, 4, 6, 5}, .w = {4, 4, 3, 3}};
   const Case apart{.op = "Conv",
                    .x = {1, 8, 6, 5},
@@ -224,7 +225,8 @@ TEST(IntegerProducts, OfWholeGroupsOnly) {
   const auto pays = [](const Case& c) {
     return offer(*with_integer_products(qdq(c), {.depth = 4})) == Offer::kBytesFirst;
   };
-  EXPECT_FALSE(pays(three));
+  EXPECT_TRUE(pays(three)) << "they are summed along the rows of a window";
+  EXPECT_FALSE(pays(three_apart));
   EXPECT_TRUE(pays(four));
   EXPECT_FALSE(pays(apart));
   EXPECT_TRUE(pays(turned));
