@@ -73,34 +73,51 @@ Indices shared_index(const ir::Buffer& shared, const Storage& storage, const Ind
   return out;
 }
 
-// The element `inside` of the word at `at`; of several words for a group, the group by the word.
+// Element `inside` of a word as 1 + q / 2^bits: its bits, turned to the top of the mantissa of a
+// float, need no conversion.
+ir::Expr unpacked(const ir::Expr& word, const ir::Expr& inside, int bits) {
+  constexpr int kMantissa = 23, kWord = 32;
+  constexpr std::int64_t kOne = 0x3f800000;  // the bits of 1
+  const auto number = [](std::int64_t v) { return ir::int_like({DType::kU32}, v); };
+  const ir::Expr w = ir::cast(DType::kU32, word);
+  // Never 0, as no width of an element divides 23: shifts by all bits of a word are not defined.
+  const ir::Expr turn = ir::cast(
+      DType::kU32, ir::floor_mod(inside * bits + (kWord - kMantissa + bits), ir::int_imm(kWord)));
+  const auto binary = [](ir::BinaryOp op, const ir::Expr& a, const ir::Expr& b) {
+    return ir::Binary::make(op, a, b);
+  };
+  const ir::Expr turned = binary(ir::BinaryOp::kOr, binary(ir::BinaryOp::kShr, w, turn),
+                                 binary(ir::BinaryOp::kShl, w, number(kWord) - turn));
+  const std::int64_t mask = ((std::int64_t{1} << bits) - 1) << (kMantissa - bits);
+  return ir::Call::make_bitcast(
+      DType::kF32,
+      binary(ir::BinaryOp::kOr, binary(ir::BinaryOp::kAnd, turned, number(mask)), number(kOne)));
+}
+
+// What element `inside` of the word at `at` stands for.
 ir::Expr stored_element(const ir::Buffer& data, const Storage& storage, const Indices& at,
                         const ir::Expr& inside, DType acc) {
-  ir::Expr q = te::at(data, at);
+  const ir::Expr q = te::at(data, at);
+  if (!storage.scale) return to_type(acc, q);
   Storage shared = storage;
   Indices elements = at;
-  if (storage.bits > 0) {
-    const ir::Expr shift = ir::cast(q.dtype(), inside * storage.bits);
-    q = ir::Binary::make(ir::BinaryOp::kAnd, ir::Binary::make(ir::BinaryOp::kShr, q, shift),
-                         ir::int_like(q.type(), (std::int64_t{1} << storage.bits) - 1));
-    if (storage.group % storage.per_word() == 0) {
-      shared.group = storage.group / storage.per_word();
-    } else {
-      elements[storage.axis] = at[storage.axis] * storage.per_word() + inside;
-    }
+  if (storage.group % storage.per_word() == 0) {
+    shared.group = storage.group / storage.per_word();
+  } else if (storage.bits > 0) {
+    elements[storage.axis] = at[storage.axis] * storage.per_word() + inside;
   }
-  ir::Expr value = to_type(acc, q);
-  if (!storage.scale) return value;
-  const ir::Expr scale =
-      to_type(acc, te::at(storage.scale, shared_index(storage.scale, shared, elements)));
-  value = value * scale;
-  if (!storage.zero && storage.offset == 0) return value;
-  ir::Expr zero = ir::imm(acc, static_cast<double>(storage.offset));
-  if (storage.zero) {
-    const ir::Expr own =
-        to_type(acc, te::at(storage.zero, shared_index(storage.zero, shared, elements)));
-    zero = storage.offset == 0 ? own : own + zero;
-  }
+  const auto shared_at = [&](const ir::Buffer& buffer) {
+    return to_type(acc, te::at(buffer, shared_index(buffer, shared, elements)));
+  };
+  const ir::Expr scale = shared_at(storage.scale);
+  const auto steps = static_cast<double>(storage.bits > 0 ? 1 << storage.bits : 0);
+  const double offset = static_cast<double>(storage.offset) + steps;
+  const ir::Expr value = storage.bits > 0 ? to_type(acc, unpacked(q, inside, storage.bits)) *
+                                                (scale * ir::imm(acc, steps))
+                                          : to_type(acc, q) * scale;
+  if (!storage.zero && offset == 0) return value;
+  ir::Expr zero = ir::imm(acc, offset);
+  if (storage.zero) zero = offset == 0 ? shared_at(storage.zero) : shared_at(storage.zero) + zero;
   // The product of both does not change within a group: a multiply-add for each element.
   return value - zero * scale;
 }
