@@ -26,9 +26,10 @@ graph::Graph product(const Weights& w) {
   HostTensor zero(DType::kU8, shared);
   for (std::int64_t i = 0; i < zero.size(); ++i)
     zero.set_int(i, w.zero ? rng.below(std::int64_t{1} << w.bits) : 8);
+  HostTensor scale(DType::kF32, shared);
+  for (std::int64_t i = 0; i < scale.size(); ++i) scale.set_float(i, 0.01 + 0.01 * rng.uniform());
   const graph::ValueId wide =
-      *b.add("dequantize",
-             {b.constant(q), b.constant(random_tensor(DType::kF32, shared, rng)), b.constant(zero)},
+      *b.add("dequantize", {b.constant(q), b.constant(scale), b.constant(zero)},
              {{"axis", std::int64_t{1}},
               {"group", w.group},
               {"bits", w.bits},

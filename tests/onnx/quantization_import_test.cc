@@ -150,6 +150,16 @@ TEST(DequantizeImport, KeepsWeightsUntilTheirReadersAreKnown) {
   const HostTensor given = run(node, {q, scale, zero});
   EXPECT_THAT(values_of(run(node, {known(q), known(scale), known(zero)})),
               ::testing::ElementsAreArray(values_of(given)));
+  for (const Shape& shared : {Shape{}, Shape{1}, Shape{2}, Shape{4}}) {
+    HostTensor some(DType::kF32, shared);
+    for (std::int64_t i = 0; i < some.size(); ++i) some.set_float(i, 0.5 + static_cast<double>(i));
+    const OneNode plain = {.op = "DequantizeLinear",
+                           .opset = 21,
+                           .attributes = {attr("axis", shared == Shape{4} ? 0 : 1)}};
+    EXPECT_THAT(values_of(run(plain, {known(q), known(some)})),
+                ::testing::ElementsAreArray(values_of(run(plain, {q, some}))))
+        << shared.size();
+  }
   EXPECT_THAT(refusal({.op = "DequantizeLinear",
                        .opset = 21,
                        .attributes = {attr("axis", 0), attr("block_size", 3)}},

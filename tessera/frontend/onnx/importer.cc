@@ -249,6 +249,25 @@ Result<void> Importer::import_node(const Node& node) {
   return import_operator(node, std::move(inputs));
 }
 
+namespace {
+
+// Stored weights go to operators that take them, unless those read several values that are all
+// known: then so is what they compute.
+Result<std::vector<ValueId>> unpack_inputs(graph::GraphBuilder& b, const OnnxOp& op,
+                                           const std::vector<ValueId>& ids) {
+  const auto constant = [&](ValueId id) { return id >= 0 && b.constant_of(id) != nullptr; };
+  if (op.takes_stored && ids.size() < 2) return ids;
+  std::vector<ValueId> out;
+  for (const ValueId id : ids) {
+    TESSERA_TRY(const ValueId wide, b.unpacked(id));
+    if (op.takes_stored && wide >= 0 && !constant(wide)) return ids;
+    out.push_back(wide);
+  }
+  return out;
+}
+
+}  // namespace
+
 Result<void> Importer::import_operator(const Node& node, std::vector<Binding> inputs) {
   const OnnxOp& op = *find_onnx_op(node.domain, node.op_type, opset(node));
   while (!inputs.empty() && inputs.back().kind == Binding::Kind::kOmitted) inputs.pop_back();
@@ -261,10 +280,7 @@ Result<void> Importer::import_operator(const Node& node, std::vector<Binding> in
     if (widened.back() != 0 && op.widened == Widened::kMoved) result = input;
   }
   builder_.set_origin(node.name.empty() ? node.op_type : node.op_type + " " + node.name);
-  for (ValueId& id : ids) {
-    if (op.takes_stored) break;
-    TESSERA_TRY(id, builder_.unpacked(id));
-  }
+  TESSERA_TRY(ids, unpack_inputs(builder_, op, ids));
   const auto first_new = static_cast<ValueId>(builder_.graph().values.size());
   Context context{builder_, node,       opset(node),       std::move(ids),
                   *this,    sequences_, std::move(widened)};

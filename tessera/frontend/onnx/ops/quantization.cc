@@ -113,8 +113,12 @@ Term aligned(Formula& f, Term x, const Layout& layout) {
     check_blocks(f, x, layout);
     return x;
   }
-  const Term spread_out = spread(f, x, layout);
-  return f.shape(spread_out).empty() ? f.reshape(x, Shape(layout.data.size(), 1)) : spread_out;
+  Shape shape(layout.data.size(), 1);
+  if (!f.shape(spread(f, x, layout)).empty()) {
+    const auto axis = static_cast<std::size_t>(layout.axis);
+    shape[axis] = layout.data[axis];
+  }
+  return f.failed() ? x : f.reshape(x, shape);
 }
 
 // Weights stay as they are until it is known what reads them.
