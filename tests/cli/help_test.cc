@@ -81,6 +81,7 @@ TEST(Help, LmCorpus) { expect_help({"lm", "corpus", "--help"}, "help_lm_corpus.t
 TEST(Help, LmEval) { expect_help({"lm", "eval", "--help"}, "help_lm_eval.txt"); }
 TEST(Help, LmGenerate) { expect_help({"lm", "generate", "--help"}, "help_lm_generate.txt"); }
 TEST(Help, LmShow) { expect_help({"lm", "show", "--help"}, "help_lm_show.txt"); }
+TEST(Help, Quantize) { expect_help({"quantize", "--help"}, "help_quantize.txt"); }
 TEST(Help, Report) { expect_help({"report", "--help"}, "help_report.txt"); }
 TEST(Help, Run) { expect_help({"run", "--help"}, "help_run.txt"); }
 TEST(Help, Show) { expect_help({"show", "--help"}, "help_show.txt"); }

@@ -37,6 +37,7 @@ void add_eval(Flags& app, std::function<int()>* run);
 void add_info(Flags& app, std::function<int()>* run);
 void add_machine(Flags& app, std::function<int()>* run);
 void add_peer_op(Flags& app, std::function<int()>* run);
+void add_quantize(Flags& app, std::function<int()>* run);
 void add_results(Flags& app, std::function<int()>* run);
 void add_run(Flags& app, std::function<int()>* run);
 void add_show(Flags& app, std::function<int()>* run);

@@ -1,0 +1,70 @@
+#include "tessera/app/quantize/layers.h"
+
+#include <algorithm>
+
+namespace tessera::app {
+namespace {
+
+// The constant vector that an Add puts on every row of `product`.
+void find_added(const ModelIndex& index, const std::string& product, Layer* layer) {
+  const onnx::Node* add = index.only_reader(product);
+  if (!add || !is_plain(*add, "Add") || add->inputs.size() != 2) return;
+  const std::string& other = add->inputs[add->inputs[0] == product ? 1 : 0];
+  const HostTensor* b = index.constant(other);
+  if (!b || b->dtype() != DType::kF32 || b->shape() != Shape{layer->outputs()}) return;
+  layer->bias = other;
+  layer->added = add - index.graph().nodes.data();
+}
+
+bool is_product(const onnx::Node& node, Layer* layer) {
+  if (!node.domain.empty() || node.inputs.size() < 2 || node.outputs.size() != 1) return false;
+  if (node.op_type == "Conv") {
+    layer->kind = Layer::Kind::kConv;
+    layer->groups = integer_attribute(node, "group", 1);
+    layer->turned = true;
+    return true;
+  }
+  if (node.op_type == "Gemm") {
+    layer->kind = Layer::Kind::kGemm;
+    layer->turned = integer_attribute(node, "transB", 0) != 0;
+    return integer_attribute(node, "transA", 0) == 0 && float_attribute(node, "alpha", 1) == 1 &&
+           float_attribute(node, "beta", 1) == 1;
+  }
+  layer->kind = Layer::Kind::kMatMul;
+  return node.op_type == "MatMul";
+}
+
+}  // namespace
+
+std::int64_t Layer::inputs() const { return turned ? shape[1] * groups : shape[0]; }
+
+std::vector<Layer> find_layers(const onnx::Graph& graph) {
+  const ModelIndex index(graph);
+  std::vector<Layer> layers;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const onnx::Node& node = graph.nodes[i];
+    Layer layer;
+    if (!is_product(node, &layer)) continue;
+    const HostTensor* w = index.constant(node.inputs[1]);
+    const bool narrow_rank = layer.kind != Layer::Kind::kConv;
+    if (!w || w->dtype() != DType::kF32 || w->size() == 0 || index.constant(node.inputs[0]))
+      continue;
+    if (narrow_rank ? w->shape().size() != 2 : w->shape().size() < 3) continue;
+    layer.shape = w->shape();
+    if (layer.groups < 1 || layer.shape[0] % layer.groups != 0) continue;
+    layer.node = i;
+    layer.name = node.name.empty() ? node.outputs[0] : node.name;
+    layer.x = node.inputs[0];
+    layer.weight = node.inputs[1];
+    if (node.inputs.size() > 2) layer.bias = node.inputs[2];
+    const HostTensor* b = layer.bias.empty() ? nullptr : index.constant(layer.bias);
+    if (!layer.bias.empty() &&
+        (!b || b->dtype() != DType::kF32 || b->shape() != Shape{layer.outputs()}))
+      continue;
+    if (layer.kind == Layer::Kind::kMatMul) find_added(index, node.outputs[0], &layer);
+    layers.push_back(std::move(layer));
+  }
+  return layers;
+}
+
+}  // namespace tessera::app
