@@ -6,19 +6,21 @@
     y = model(np.zeros((1, 3, 224, 224), np.float32))
 
 ``compile`` and ``load`` give a :class:`Model`, which is called on NumPy arrays or on anything with ``__dlpack__``
-(PyTorch, JAX, CuPy) without converting or copying it. ``tune`` searches for faster schedules and returns a plan.
+(PyTorch, JAX, CuPy) without converting or copying it. ``tune`` searches for faster schedules and returns a plan;
+``quantize`` writes a model with layers in int8.
 ``InferenceSession`` stands in for ONNX Runtime's class of that name.
 """
 from __future__ import annotations
 
 from ._model import Error, Model, Session, TensorInfo, compile, load
 from ._native import version as _version
+from ._quantize import Quantised, quantize
 from ._session import InferenceSession
 from ._tune import Progress, Tuning, program, tune
 
 __version__: str = _version()
 
 __all__ = [
-    "Error", "InferenceSession", "Model", "Progress", "Session", "TensorInfo", "Tuning", "compile", "load", "program",
-    "tune",
+    "Error", "InferenceSession", "Model", "Progress", "Quantised", "Session", "TensorInfo", "Tuning", "compile", "load",
+    "program", "quantize", "tune",
 ]

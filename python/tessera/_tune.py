@@ -63,9 +63,9 @@ def main() -> None:
     os.execv(program(), ["tessera", *sys.argv[1:]])
 
 
-def _words(model: PathLike, shapes: Optional[Mapping[str, Sequence[int]]], dims: Optional[Mapping[str, int]],
-           flags: Mapping[str, Any]) -> list[str]:
-    words = [program(), "tune", os.fspath(model)]
+def _words(command: str, model: PathLike, shapes: Optional[Mapping[str, Sequence[int]]],
+           dims: Optional[Mapping[str, int]], flags: Mapping[str, Any]) -> list[str]:
+    words = [program(), command, os.fspath(model)]
     for name, shape in (shapes or {}).items():
         words += ["--shape", f"{name}:{'x'.join(map(str, shape))}"]
     for name, size in (dims or {}).items():
@@ -105,7 +105,7 @@ def tune(model: PathLike, /, *, budget: Union[str, float, None] = None, trials: 
     An interrupt (Ctrl-C, "stop" in a notebook) ends the search and returns the best so far.
     """
     path = os.fspath(plan) if plan is not None else os.path.join(tempfile.mkdtemp(prefix="tessera-"), "model.plan")
-    words = _words(model, shapes, dims, {
+    words = _words("tune", model, shapes, dims, {
         "budget": f"{budget}s" if isinstance(budget, (int, float)) else budget, "trials": trials,
         "threads": threads or None, "plan": path, "target": target, "json": True, "json_progress": True,
         "peers": "none", **flags})
