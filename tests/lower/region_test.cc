@@ -114,16 +114,6 @@ TEST(Tails, PeelLeavesNoCondition) {
   EXPECT_EQ(ir::to_text(func).find("min("), std::string::npos) << ir::to_text(func);
 }
 
-TEST(Tails, PeelLeavesNoConditionInAPartBelowOneTile) {
-  // 31 rows: a part of 26, then five of a tile of 13.
-  const ir::Func func = lower_to(dag_of("matmul:M=31,N=16,K=8"),
-                                 "split C i 2 13 tail=peel\nreorder C i.0 i.1 j k i.2\n"
-                                 "annotate C i.2 unroll\n");
-  EXPECT_EQ(count_ifs(func), 0) << ir::to_text(func);
-  expect_agrees(dag_of("matmul:M=31,N=16,K=8"),
-                "split C i 2 13 tail=peel\nreorder C i.0 i.1 j k i.2\nannotate C i.2 unroll\n");
-}
-
 TEST(Tails, PadGrowsTheStorage) {
   const std::string schedule = "split C j 8 tail=pad\n";
   const te::Dag dag = dag_of("dense:M=3,N=10,K=4");

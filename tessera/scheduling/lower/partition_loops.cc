@@ -230,13 +230,8 @@ class PartitionLoops final : public ir::Mutator {
     } else {
       narrowed.lo = std::max(narrowed.lo, floor_div(*worst, -form->coefficient) + 1);
     }
-    // A condition that never surely holds here says nothing about this loop, but for where it
-    // fails.
-    if (narrowed.lo >= narrowed.hi || narrowed.hi <= 0 || narrowed.lo >= extent) {
-      if (narrowed.dead <= cut->lo || narrowed.dead >= cut->hi) return false;
-      cut->hi = cut->dead = narrowed.dead;
-      return true;
-    }
+    // A condition that never surely holds here says nothing about this loop.
+    if (narrowed.lo >= narrowed.hi || narrowed.hi <= 0 || narrowed.lo >= extent) return false;
     narrowed.dead = std::max(narrowed.dead, narrowed.hi);
     *cut = narrowed;
     return true;
