@@ -13,13 +13,13 @@ namespace tessera::report {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using nlohmann::json;
 
 constexpr int kFormat = 1;
 // Results of fewer bits are still results: beyond this share of the range they are something else.
 constexpr double kLargestError = 0.1;
 
-double positive(const Json& j, const char* name) {
+double positive(const json& j, const char* name) {
   const double value = j.at(name).get<double>();
   if (!(value > 0) || !std::isfinite(value))
     throw std::runtime_error(fmt::format("'{}' is {}, not a positive number", name, value));
@@ -27,7 +27,7 @@ double positive(const Json& j, const char* name) {
 }
 
 // What was measured and computes the model, in whatever precision.
-bool counts(const Json& peer) {
+bool counts(const json& peer) {
   if (peer.contains("absent")) return false;
   if (peer.at("verified").get<bool>()) return true;
   // JSON has no infinity: null where outputs are not numbers.
@@ -35,7 +35,7 @@ bool counts(const Json& peer) {
   return error != peer.end() && error->is_number() && error->get<double>() <= kLargestError;
 }
 
-TimedModel model_of(const Json& j) {
+TimedModel model_of(const json& j) {
   TimedModel m{.name = j.at("name").get<std::string>(),
                .device = j.value("device", "cpu"),
                .dtype = j.value("dtype", "f32"),
@@ -43,7 +43,7 @@ TimedModel model_of(const Json& j) {
                .batch = j.value("batch", std::int64_t{1}),
                .median_us = positive(j, "median_us"),
                .trusted = j.at("trusted").get<bool>()};
-  for (const Json& p : j.at("peers")) {
+  for (const json& p : j.at("peers")) {
     if (!counts(p)) continue;
     m.peers.push_back({.name = p.at("name").get<std::string>(),
                        .version = p.value("version", ""),
@@ -55,7 +55,7 @@ TimedModel model_of(const Json& j) {
   return m;
 }
 
-BenchRunFile file_of(const Json& j) {
+BenchRunFile file_of(const json& j) {
   if (const int format = j.at("format").get<int>(); format != kFormat)
     throw std::runtime_error(fmt::format("format {}, not {}", format, kFormat));
   BenchRunFile file{.machine = j.at("machine").at("name").get<std::string>(),
@@ -64,7 +64,7 @@ BenchRunFile file_of(const Json& j) {
                     .date = j.at("date").get<std::string>(),
                     .command = j.at("command").get<std::string>(),
                     .note = j.value("note", "")};
-  for (const Json& r : j.at("results")) {
+  for (const json& r : j.at("results")) {
     // A wrong result has no time.
     if (r.at("verified").get<bool>()) file.models.push_back(model_of(r));
   }
@@ -75,7 +75,7 @@ BenchRunFile file_of(const Json& j) {
 
 Result<BenchRunFile> bench_run_from_json(const std::string& text) {
   try {
-    return file_of(Json::parse(text));
+    return file_of(json::parse(text));
   } catch (const std::exception& e) {
     return make_error(ErrorCode::kInvalidArgument, "not a recorded run of `tessera bench`: {}",
                       e.what());
