@@ -2,6 +2,7 @@
 #include "tessera/frontend/task/plan_space.h"
 
 #include <set>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -55,7 +56,8 @@ TEST(PlanSpace, QuantizedProductsAndLaunchesAreDecided) {
     const auto planned = space.apply(decisions);
     int count = 0;
     for (const graph::Node& n : planned->graph.nodes) {
-      const bool product = n.op->is(graph::fact::kContracts);
+      const bool product =
+          n.op->is(graph::fact::kContracts) || std::string_view(n.op->name) == "contract_stored";
       count += product && planned->graph.type(n.outputs[0]).dtype == type ? 1 : 0;
     }
     return count;

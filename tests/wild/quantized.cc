@@ -60,10 +60,10 @@ WildModel float8_layers() {
   };
   const Array first = eighths(4), second = eighths(4);
   const std::string cast =
-      g.add("Cast", {g.narrow({"float8e4m3fn", to_tensor(first)})}, {attr("to", std::int64_t{1})});
-  const std::string scaled =
-      g.add("DequantizeLinear", {g.narrow({"float8e5m2", to_tensor(second)}),
-                                 g.weight(make({}, [](std::int64_t) { return 0.5; }))});
+      g.add("Cast", {g.weight(first, DType::kF8E4M3)}, {attr("to", std::int64_t{1})});
+  const std::string scaled = g.add(
+      "DequantizeLinear",
+      {g.weight(second, DType::kF8E5M2), g.weight(make({}, [](std::int64_t) { return 0.5; }))});
   const std::string h = g.add("Tanh", {g.add("MatMul", {g.input("x", x), cast})});
   const std::string y = g.add("MatMul", {h, scaled});
   const Array hidden = map(matmul(x, first), [](double v) { return std::tanh(v); });
