@@ -107,6 +107,8 @@ TEST(Quantize, RefusesWrongFlagsBeforeItWorks) {
                  "from 0 to 1");
   expect_refused({"quantize", model, "--calibration", "random:0", "-o", out}, "from 1 to 10000");
   expect_refused({"quantize", model, "--calibration", "random", x, "-o", out}, "alone");
+  expect_refused({"quantize", model, "--calibration", x, "random", "-o", out}, "alone");
+  expect_refused({"quantize", model, "--calibration", "random:", "-o", out}, "from 1 to 10000");
   expect_refused({"quantize", model, "--calibration", x, "-o", out, "--keep", "nothing"},
                  "no layer is called 'nothing'");
   expect_refused({"quantize", model, "--calibration", "/no/such.npz", "-o", out}, "/no/such.npz");

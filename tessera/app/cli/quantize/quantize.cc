@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <memory>
+#include <string_view>
 
 #include <fmt/ranges.h>
 
@@ -65,11 +66,13 @@ Result<app::CalibrationData> read_calibration(const QuantizeArgs& args, const on
                                                 open_inputs(model.graph, import), import.shapes));
     return data;
   }
+  if (args.calibration.size() != 1)
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--calibration: give files and folders, or `random` alone");
   const std::string& word = args.calibration[0];
   data.random = kRandomSamples;
-  const std::string count =
-      word == "random" ? "" : word.substr(std::min<std::size_t>(7, word.size()));
-  if (!count.empty()) {
+  if (word != "random") {
+    const std::string count = word.substr(std::string_view("random:").size());
     const auto [end, status] =
         std::from_chars(count.data(), count.data() + count.size(), data.random);
     if (status != std::errc() || end != count.data() + count.size() || data.random < 1 ||
@@ -77,9 +80,6 @@ Result<app::CalibrationData> read_calibration(const QuantizeArgs& args, const on
       return make_error(ErrorCode::kInvalidArgument,
                         "--calibration {}: the number of samples must be from 1 to 10000", word);
   }
-  if (args.calibration.size() != 1)
-    return make_error(ErrorCode::kInvalidArgument,
-                      "--calibration: give files and folders, or `random` alone");
   fmt::print(stderr,
              "tessera: WARNING: calibrating with random values. Ranges and errors of a trained "
              "model will be WRONG: give real inputs with --calibration\n");
