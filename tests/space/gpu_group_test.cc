@@ -113,7 +113,7 @@ TEST(GpuGroup, TilesFitTheDevice) {
     return std::string(refuse_group_tile(h200(), p, t));
   };
   EXPECT_EQ(refused({.row_tiles = 2, .columns = 256}, large), "more sums than registers");
-  EXPECT_EQ(refused({.row_groups = 2, .columns = 256, .places = 6}, large),
+  EXPECT_EQ(refused({.row_groups = 2, .columns = 256, .pipeline_stages = 6}, large),
             "more than the shared memory of a block");
   EXPECT_EQ(refused({.row_groups = 8, .column_groups = 2}, large), "more threads than a block has");
   EXPECT_EQ(refused({.column_groups = 2, .columns = 96}, large),
@@ -122,9 +122,9 @@ TEST(GpuGroup, TilesFitTheDevice) {
   // Few outputs of long sums: parts of them keep the multiprocessors busy.
   const TensorProblem deep{.row = 128, .column = 768, .reduce = 3072, .depth = 64};
   const GroupTile cut = choose_group_tile(h200(), deep);
-  EXPECT_GT(cut.parts, 1);
-  EXPECT_GE(128 * 768 / (cut.rows() * cut.all_columns()) * cut.parts, h200().cores / 2);
-  EXPECT_EQ(refused({.parts = 5}, deep), "parts of the sum are not whole steps");
+  EXPECT_GT(cut.split_k, 1);
+  EXPECT_GE(128 * 768 / (cut.rows() * cut.all_columns()) * cut.split_k, h200().cores / 2);
+  EXPECT_EQ(refused({.split_k = 5}, deep), "parts of the sum are not whole steps");
 }
 
 }  // namespace

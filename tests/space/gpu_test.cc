@@ -359,18 +359,18 @@ TEST(Gpu, ProductsTurnTheirLeftOperandRound) {
     const te::Dag dag = dag_of(spec);
     const Space space = make_space(dag, gpu()).value();
     Rng rng(11);
-    int turned = 0;
-    for (int i = 0; i < 200 && turned < 2; ++i) {
+    int transposed = 0;
+    for (int i = 0; i < 200 && transposed < 2; ++i) {
       const Candidate c{.sketch = 0, .choice = legal_choice(*space.sketches()[0], rng)};
       const schedule::Schedule schedule = space.schedule(c).value();
       const std::string text = schedule::to_text(schedule);
       if (text.find(".shared d1 d0\n") == std::string::npos &&
           text.find(".shared d0 d2 d1\n") == std::string::npos)
         continue;
-      ++turned;
+      ++transposed;
       expect_runs(dag, schedule, true);
     }
-    EXPECT_EQ(turned, 2);
+    EXPECT_EQ(transposed, 2);
   }
 }
 
@@ -614,11 +614,11 @@ TEST(Gpu, TensorTilesFillTheDevice) {
   const TensorTile tile = choose_tensor_tile(h200, large);
   EXPECT_EQ(refuse_tensor_tile(h200, large, tile), nullptr);
   EXPECT_GE(tile.rows() * tile.columns(), 128 * 128);
-  EXPECT_EQ(tile.parts, 1);
+  EXPECT_EQ(tile.split_k, 1);
   // Few outputs: the sum is cut into parts rather than leaving most of the device idle.
   const TensorProblem deep{.row = 128, .column = 768, .reduce = 3072};
   const TensorTile cut = choose_tensor_tile(h200, deep);
-  EXPECT_GE(128 * 768 / (cut.rows() * cut.columns()) * cut.parts, h200.cores / 2);
+  EXPECT_GE(128 * 768 / (cut.rows() * cut.columns()) * cut.split_k, h200.cores / 2);
   const TensorTile wide{.warp_rows = 128, .warp_columns = 128};
   EXPECT_STREQ(refuse_tensor_tile(h200, large, wide), "more sums than registers");
 }

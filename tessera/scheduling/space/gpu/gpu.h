@@ -18,7 +18,7 @@ void write_gpu_stages(Context& context, bool simple);
 bool schedule_gpu_contraction(Context& context, std::size_t stage);
 
 // softmax(Q K^T) V by its last product, with the scores of a block in shared memory. False, and
-// nothing is written, where the stage is no such product or they do not fit.
+// nothing is written, where the stage is not such a product or they do not fit.
 bool schedule_gpu_attention(Context& context, std::size_t stage);
 
 // The reductions along memory that a stage uses, row by row, and the stage itself. False, and

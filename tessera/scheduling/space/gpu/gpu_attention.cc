@@ -7,7 +7,7 @@
 #include "tessera/scheduling/space/contraction.h"
 #include "tessera/scheduling/space/gpu/gpu.h"
 #include "tessera/scheduling/space/gpu/gpu_facts.h"
-#include "tessera/scheduling/space/gpu/gpu_parts.h"
+#include "tessera/scheduling/space/gpu/gpu_split_k.h"
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
 #include "tessera/scheduling/space/inlining.h"
 #include "tessera/scheduling/space/limits.h"
@@ -19,7 +19,7 @@ namespace {
 
 // Threads side by side along keys, keys of a thread, elements of a head or keys between copies.
 constexpr std::int64_t kKeyThreads = 16, kThreadKeys = 8, kSteps = 32;
-constexpr std::int64_t kMostPlaces = 5;
+constexpr std::int64_t kMostPipelineStages = 5;
 constexpr std::int64_t kWholeSum = 128, kUnrolledRows = 4;
 
 struct Attention {
@@ -198,7 +198,8 @@ class GpuAttention {
     const std::int64_t values = steps_of(keys()) * (head() + kMmaSide) +
                                 (copies_weights() ? rows * (steps_of(keys()) + pad) : 0);
     const std::int64_t operands =
-        places(sum) * (rows + tile_keys()) * (steps_of(sum) + pad) + places(keys()) * values;
+        pipeline_stages(sum) * (rows + tile_keys()) * (steps_of(sum) + pad) +
+        pipeline_stages(keys()) * values;
     return kept + operands * element + 1024;
   }
   // Of a sum between copies. Where a multiprocessor has few blocks, short sums on tensor cores are
@@ -208,9 +209,9 @@ class GpuAttention {
   }
   // For copies of the steps of a sum. Where a multiprocessor has few blocks, each starts them all:
   // nothing else hides how long they take.
-  std::int64_t places(std::int64_t extent) const {
+  std::int64_t pipeline_stages(std::int64_t extent) const {
     if (extent <= steps_of(extent)) return 1;
-    return few_ ? std::min(parts_of(extent, kSteps) + 1, kMostPlaces) : 2;
+    return few_ ? std::min(parts_of(extent, kSteps) + 1, kMostPipelineStages) : 2;
   }
 
   bool fits() const {
@@ -509,7 +510,8 @@ class GpuAttention {
     }
     if (!values) write_operand(c.a, inner, steps[0]);
     write_operand(c.b, inner, steps[0]);
-    if (places(extent) > 1 && !copies) w.pragma(inner, steps[0], "pipeline", places(extent));
+    if (pipeline_stages(extent) > 1 && !copies)
+      w.pragma(inner, steps[0], "pipeline", pipeline_stages(extent));
   }
 
   void write_operand(const Access& a, const std::string& inner, const std::string& step) {

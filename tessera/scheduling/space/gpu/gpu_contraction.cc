@@ -9,7 +9,7 @@
 #include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/gpu/gpu_operand.h"
 #include "tessera/scheduling/space/gpu/gpu_own_copy.h"
-#include "tessera/scheduling/space/gpu/gpu_parts.h"
+#include "tessera/scheduling/space/gpu/gpu_split_k.h"
 #include "tessera/scheduling/space/gpu/gpu_tensor.h"
 #include "tessera/scheduling/space/gpu/gpu_tile.h"
 #include "tessera/scheduling/space/limits.h"
@@ -20,17 +20,14 @@ namespace tessera::space {
 namespace {
 
 constexpr std::int64_t kCopyBytes = kGpuCopyBytes, kBanks = kGpuBanks;
-constexpr std::int64_t kStagedSums = 64;
+constexpr std::int64_t kStagedOutputs = 64;
 constexpr std::int64_t kFewBlocks = 4;
 
-// An operand on its way through shared memory.
-struct Operand {
-  const Access* access = nullptr;
+// An operand on its way through shared memory. What is transposed has its rows last, each copied to
+// where it belongs.
+struct Operand : GpuOperand {
   bool shared = false;
-  std::vector<std::size_t> order;  // dimensions as they are stored, outermost first
-  bool moved = false;              // that order is not the one of the buffer
-  bool constant = false;           // then the buffer itself can be stored in this order
-  bool turned = false;             // rows last, each copied to where it belongs
+  bool constant = false;  // then the buffer itself can be stored in that order
 };
 
 class GpuContraction {
@@ -49,19 +46,19 @@ class GpuContraction {
     }
     operand_a_ = make_operand(product_.a, cut_);
     operand_b_ = make_operand(product_.b, product_.vector);
-    turned_a_ = turn(operand_a_);
+    transposed_a_ = turn(operand_a_);
   }
 
   void run() {
     choose();
     if (tile_.groups > 1) return run_groups();
     sum_ = staged() ? stage_gpu_sum(context_, product_, nest_, cut_)
-                    : cut_gpu_sum(context_, product_, nest_, cut_, tile_.parts);
+                    : cut_gpu_sum(context_, product_, nest_, cut_, tile_.split_k);
     for (const Operand* o : {&operand_a_, &operand_b_}) begin_copy(*o);
     if (staged()) write_results();
     write_launch();
     write_copies(write_sums());
-    if (tile_.parts > 1) add_gpu_parts(context_, product_, nest_, sum_.part);
+    if (tile_.split_k > 1) add_split_k(context_, product_, nest_, sum_.part);
   }
 
  private:
@@ -71,9 +68,9 @@ class GpuContraction {
     Writer& w = context_.writer;
     sum_.launch = nest_stage_.op.name;
     std::string whole = name(), along = stage_.axis_name(cut_), part;
-    if (tile_.parts > 1) {
+    if (tile_.split_k > 1) {
       const Loops loops =
-          w.split(whole, along, {stage_.extent(cut_) / tile_.parts}, schedule::Tail::kGuard);
+          w.split(whole, along, {stage_.extent(cut_) / tile_.split_k}, schedule::Tail::kGuard);
       part = loops[0];
       along = loops[1];
       sum_.launch = whole = w.rfactor(whole, part, 0);
@@ -88,7 +85,7 @@ class GpuContraction {
     write_group_launch(part);
     write_group_sums(cut, part);
     write_copies(cut[0]);
-    if (!part.empty()) add_gpu_parts(context_, product_, nest_, part);
+    if (!part.empty()) add_split_k(context_, product_, nest_, part);
   }
 
   // Blocks, then all threads for the elements of a tile.
@@ -125,7 +122,7 @@ class GpuContraction {
     if (self) {
       w.unroll(sum_.launch, sum_.part);
     } else {
-      add_gpu_parts_at(context_, product_, nest_, sum_.part, parts[1], lanes > 1);
+      add_split_k_at(context_, product_, nest_, sum_.part, parts[1], lanes > 1);
     }
   }
 
@@ -169,7 +166,7 @@ class GpuContraction {
     order.insert(order.end(), threads.begin(), threads.end());
     order.push_back(cut[0]);
     Loops unrolled = steps;
-    std::int64_t body = each * tile_.sums();
+    std::int64_t body = each * tile_.outputs();
     for (std::size_t i = product_.reduce.size(); i-- > 0;) {
       if (product_.reduce[i] == cut_) continue;
       body *= stage_.extent(product_.reduce[i]);
@@ -210,7 +207,8 @@ class GpuContraction {
 
   // Stored so that the dimension of `along` comes last, where the copy may move it.
   Operand make_operand(const Access& a, std::size_t along) const {
-    Operand o{.access = &a};
+    Operand o;
+    o.access = &a;
     o.constant = context_.analysis.constant(a.buffer);
     std::size_t last = a.indices.size();
     for (std::size_t d = 0; d < a.indices.size(); ++d) {
@@ -254,13 +252,13 @@ class GpuContraction {
       if (a.indices[o.order[i]].single_axis() != product_.row) continue;
       std::rotate(o.order.begin() + static_cast<std::ptrdiff_t>(i),
                   o.order.begin() + static_cast<std::ptrdiff_t>(i) + 1, o.order.end());
-      o.moved = o.turned = true;
+      o.moved = o.transposed = true;
       break;
     }
     return o;
   }
   const Operand& left(const GpuTile& tile) const {
-    return tile.row_lanes > 1 ? turned_a_ : operand_a_;
+    return tile.row_lanes > 1 ? transposed_a_ : operand_a_;
   }
   bool sharable(const Operand& o) const {
     return product_.a.buffer != product_.b.buffer && o.access->regular();
@@ -282,12 +280,12 @@ class GpuContraction {
   }
   std::int64_t pitch(const Operand& o, const GpuTile& tile, bool whole = false) const {
     const std::int64_t row = span(*o.access, o.order.back(), tile, whole);
-    if (o.turned) return row + (kBanks + kGpuTurnedPad - row % kBanks) % kBanks;
+    if (o.transposed) return row + (kBanks + kGpuTransposedPad - row % kBanks) % kBanks;
     return pads(o, tile) ? row + kCopyBytes / size_bytes(o.access->buffer->dtype) : row;
   }
   std::int64_t bytes_of(const Operand& o, const GpuTile& tile, bool whole = false,
-                        std::int64_t places = 1) const {
-    std::int64_t out = places * size_bytes(o.access->buffer->dtype) * pitch(o, tile, whole);
+                        std::int64_t stages = 1) const {
+    std::int64_t out = stages * size_bytes(o.access->buffer->dtype) * pitch(o, tile, whole);
     for (std::size_t i = 0; i + 1 < o.order.size(); ++i)
       out *= span(*o.access, o.order[i], tile, whole);
     return whole_gpu_banks(out);
@@ -315,9 +313,9 @@ class GpuContraction {
   // Sums of a thread, and registers of all threads of a block.
   const char* refuse_sums() const {
     const bool fits =
-        tile_.sums() <= limits::kGpuSums &&
+        tile_.outputs() <= limits::kGpuSums &&
         limits::fits_gpu_registers(context_.target, tile_.registers(), tile_.threads());
-    return tile_.sums() <= tile_.lanes || fits ? nullptr : "more sums than registers";
+    return tile_.outputs() <= tile_.lanes || fits ? nullptr : "more sums than registers";
   }
 
   GpuProblem problem() const {
@@ -337,7 +335,7 @@ class GpuContraction {
       return bytes;
     };
     // Tiles that are staged have no room for other blocks beside them, which smaller tiles need.
-    p.turns = turned_a_.turned && !odd_results();
+    p.transposes = transposed_a_.transposed && !odd_results();
     p.apart = [this](const GpuTile& tile) {
       const Operand& a = left(tile);
       return GpuProblem::Apart{shared_stride(a, outer_, tile),
@@ -365,7 +363,7 @@ class GpuContraction {
     GpuTile preferred{.lanes = lanes};
     if (!context_.chooser.listed(name(), "column_threads"))
       preferred = choose_gpu_tile(context_.target, p, lanes);
-    tile_ = GpuTile{.lanes = lanes, .steps = 1, .places = 1};
+    tile_ = GpuTile{.lanes = lanes, .steps = 1, .pipeline_stages = 1};
     const auto number = [&](const char* what, std::int64_t GpuTile::*field, std::int64_t most,
                             const std::vector<std::int64_t>& values, const auto& refusal) {
       tile_.*field = context_.chooser.number(
@@ -399,7 +397,7 @@ class GpuContraction {
     number("column_threads", &GpuTile::column_threads, columns, kGpuColumnThreads, threads);
     if (outer_ >= 0) number("outer_rows", &GpuTile::outer_rows, p.outer, kGpuRows, sums);
     if (product_.row >= 0) number("rows", &GpuTile::rows, p.row, kGpuRows, sums);
-    if (p.turns) choose_turn(preferred);
+    if (p.transposes) choose_turn(preferred);
     number("chunks", &GpuTile::chunks, columns, kGpuChunks, sums);
     number("steps", &GpuTile::steps, p.reduce, kGpuSteps, [] { return nullptr; });
     number("groups", &GpuTile::groups, p.reduce, kGpuGroups, [&]() -> const char* {
@@ -412,13 +410,15 @@ class GpuContraction {
     choose_copies();
     if (may_own_copies())
       tile_.own = context_.chooser.flag(name(), "own_copies", PointKind::kCache, preferred.own);
-    number("places", &GpuTile::places, kGpuPlaces.back(), kGpuPlaces, [&]() -> const char* {
-      return shared_bytes() > shared_limit() ? "more than the shared memory of a block" : nullptr;
-    });
-    number("parts", &GpuTile::parts, p.reduce, kGpuParts,
-           [&] { return refuse_parts(p, tile_.steps, tile_.groups, tile_.parts); });
+    number("places", &GpuTile::pipeline_stages, kGpuPipelineStages.back(), kGpuPipelineStages,
+           [&]() -> const char* {
+             return shared_bytes() > shared_limit() ? "more than the shared memory of a block"
+                                                    : nullptr;
+           });
+    number("parts", &GpuTile::split_k, p.reduce, kGpuSplitK,
+           [&] { return refuse_split_k(p, tile_.steps, tile_.groups, tile_.split_k); });
     // What reasoning prefers may not fit.
-    while (tile_.places > 1 && shared_bytes() > shared_limit()) --tile_.places;
+    while (tile_.pipeline_stages > 1 && shared_bytes() > shared_limit()) --tile_.pipeline_stages;
   }
 
   void choose_turn(const GpuTile& preferred) {
@@ -427,7 +427,7 @@ class GpuContraction {
     if (context_.chooser.flag(name(), "turn_a", PointKind::kCache, !why && preferred.row_lanes > 1,
                               [&](std::int64_t v) { return v == 1 ? why : nullptr; })) {
       tile_.row_lanes = kGpuRowLanes;
-      operand_a_ = turned_a_;
+      operand_a_ = transposed_a_;
     }
   }
 
@@ -439,10 +439,11 @@ class GpuContraction {
   // As lowering allocates it: nothing is copied ahead of the only step.
   std::int64_t shared_bytes() const {
     const GpuLowered as = lowered();
-    const std::int64_t places = tile_.steps * tile_.parts < stage_.extent(cut_) ? tile_.places : 1;
+    const std::int64_t stages =
+        tile_.steps * tile_.split_k < stage_.extent(cut_) ? tile_.pipeline_stages : 1;
     std::int64_t early = 0, late = as.exchange_bytes + staged_bytes();
     for (const Operand* o : {&operand_a_, &operand_b_})
-      early += o->shared ? bytes_of(*o, as.tile, true, places) : 0;
+      early += o->shared ? bytes_of(*o, as.tile, true, stages) : 0;
     return as.in_turn ? ir::shared_in_turn(early, late) : early + late;
   }
 
@@ -465,7 +466,7 @@ class GpuContraction {
     if (in_blocks(o)) {
       w.layout(o.access->buffer->name, block_layout(o));
     } else if (o.constant && o.moved) {
-      w.layout(o.access->buffer->name, layout(o));
+      w.layout(o.access->buffer->name, o.layout());
     }
     if (!o.shared) return;
     w.cache_read(o.access->buffer->name, sum_.inner, "shared");
@@ -486,13 +487,7 @@ class GpuContraction {
     context_.done[p] = true;
   }
 
-  static schedule::Layout layout(const Operand& o) {
-    schedule::Layout out;
-    for (const std::size_t d : o.order) out.push_back({.dim = static_cast<int>(d)});
-    return out;
-  }
-
-  // Rows that are no whole vectors: what a block copies is stored together, with room at the end.
+  // Rows that are not whole vectors: what a block copies is stored together, with room at the end.
   bool in_blocks(const Operand& o) const {
     const Access& a = *o.access;
     const std::size_t last = o.order.back();
@@ -504,15 +499,15 @@ class GpuContraction {
            tile_.column_length() % lanes == 0;
   }
   schedule::Layout block_layout(const Operand& o) const {
-    schedule::Layout out = layout(o);
+    schedule::Layout out = o.layout();
     out.insert(out.begin(), {.dim = out.back().dim, .divisor = tile_.column_length()});
     out.back().modulus = tile_.column_length();
     return out;
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 || staged() ? stage_.axis_name(axis)
-                                       : nest_stage_.axis_name(nest_.axis[axis]);
+    return tile_.split_k > 1 || staged() ? stage_.axis_name(axis)
+                                         : nest_stage_.axis_name(nest_.axis[axis]);
   }
 
   // Rows of the result begin anywhere, so that threads could only store single elements: large
@@ -523,9 +518,10 @@ class GpuContraction {
            nest_stage_.extent(last) * size_bytes(nest_stage_.dtype()) % kCopyBytes != 0;
   }
   bool staged() const {
-    return tile_.parts == 1 && tile_.groups == 1 && outer_ < 0 && product_.row >= 0 &&
-           tile_.sums() > kStagedSums && odd_results() && tile_.column_length() % kBanks == 0 &&
-           tile_.threads() % kBanks == 0 && tile_.row_length() % (tile_.threads() / kBanks) == 0;
+    return tile_.split_k == 1 && tile_.groups == 1 && outer_ < 0 && product_.row >= 0 &&
+           tile_.outputs() > kStagedOutputs && odd_results() &&
+           tile_.column_length() % kBanks == 0 && tile_.threads() % kBanks == 0 &&
+           tile_.row_length() % (tile_.threads() / kBanks) == 0;
   }
   std::int64_t staged_bytes() const {
     return staged() ? 4 * tile_.row_length() * (tile_.column_length() + kBanks + kGpuStagedPad) : 0;
@@ -609,7 +605,7 @@ class GpuContraction {
     w.compute_at(sum_.inner, sum_.launch, thread);
   }
 
-  // The sums of a thread, some steps at a time; returns the loop around those steps.
+  // The accumulators of a thread, some steps at a time; returns the loop around those steps.
   std::string write_sums() {
     Writer& w = context_.writer;
     const bool vectors = problem_vectors() && tile_.steps % 4 == 0;
@@ -617,7 +613,7 @@ class GpuContraction {
         vectors ? w.split(sum_.inner, sum_.cut, {tile_.steps / 4, 4}, schedule::Tail::kGuard)
                 : w.split(sum_.inner, sum_.cut, {tile_.steps}, schedule::Tail::kGuard);
     Loops order = {steps[0]};
-    std::int64_t body = tile_.steps * tile_.sums();
+    std::int64_t body = tile_.steps * tile_.outputs();
     Loops unrolled;
     for (std::size_t i = product_.reduce.size(); i-- > 0;) {
       const std::size_t r = product_.reduce[i];
@@ -630,7 +626,7 @@ class GpuContraction {
     }
     order.insert(order.end(), steps.begin() + 1, steps.end());
     unrolled.insert(unrolled.end(), steps.begin() + 1, steps.end());
-    if (tile_.parts > 1) {
+    if (tile_.split_k > 1) {
       order.push_back(sum_.part);
       unrolled.push_back(sum_.part);
     }
@@ -656,8 +652,8 @@ class GpuContraction {
   // The last things written: what the steps of the sum copy, several steps ahead.
   void write_copies(const std::string& step) {
     for (const Operand* o : {&operand_a_, &operand_b_}) write_copy(*o, step);
-    if (tile_.places > 1 && (operand_a_.shared || operand_b_.shared))
-      context_.writer.pragma(sum_.inner, step, "pipeline", tile_.places);
+    if (tile_.pipeline_stages > 1 && (operand_a_.shared || operand_b_.shared))
+      context_.writer.pragma(sum_.inner, step, "pipeline", tile_.pipeline_stages);
     context_.done[product_.stage] = true;
     context_.done[nest_.stage] = true;
   }
@@ -670,8 +666,8 @@ class GpuContraction {
     const std::string stage = a.buffer->name + ".shared";
     w.compute_at(stage, sum_.inner, step);
     if (tile_.own) return write_own_copy(o, stage);
-    if (o.moved) w.layout(stage, layout(o));
-    if (o.turned) return write_turned_copy(o, stage);
+    if (o.moved) w.layout(stage, o.layout());
+    if (o.transposed) return write_transposed_copy(o, stage);
     // What the buffer's own order does not allow is written where it belongs, one by one.
     const bool apart = o.moved && !o.constant;
     Loops dims;
@@ -707,40 +703,40 @@ class GpuContraction {
     const auto along = [&](const Operand& o, std::size_t d) {
       return o.access->indices[o.order[d]].single_axis() == static_cast<int>(cut_);
     };
-    const bool rows = operand_a_.turned
-                          ? each % std::min(kGpuTurnedSteps, each) == 0
+    const bool rows = operand_a_.transposed
+                          ? each % std::min(kGpuTransposedSteps, each) == 0
                           : !operand_a_.moved && along(operand_a_, 1) &&
                                 copy_lanes(operand_a_) > 1 && each % copy_lanes(operand_a_) == 0;
     return rows && along(operand_b_, 0) &&
            each * tile_.column_length() % (tile_.group_threads() * copy_lanes(operand_b_)) == 0;
   }
   void write_own_copy(const Operand& o, const std::string& stage) {
-    const bool by_rows = &o == &operand_a_ && !o.turned;
+    const bool by_rows = &o == &operand_a_ && !o.transposed;
     write_gpu_own_copy(context_.writer, {.stage = stage,
                                          .along = o.order[by_rows ? 1 : 0],
                                          .across = o.order[by_rows ? 0 : 1],
                                          .steps = tile_.steps / tile_.groups,
                                          .threads = tile_.group_threads(),
-                                         .lanes = o.turned ? 1 : copy_lanes(o),
+                                         .lanes = o.transposed ? 1 : copy_lanes(o),
                                          .by_rows = by_rows,
-                                         .turned = o.turned});
+                                         .transposed = o.transposed});
   }
 
   // Threads of a warp take neighbours of a row, of some rows; each element by itself.
-  void write_turned_copy(const Operand& o, const std::string& stage) {
+  void write_transposed_copy(const Operand& o, const std::string& stage) {
     Writer& w = context_.writer;
     const std::size_t row = o.order.back(), step = o.order[o.order.size() - 2];
-    w.storage_align(stage, static_cast<int>(step), kBanks, kGpuTurnedPad);
+    w.storage_align(stage, static_cast<int>(step), kBanks, kGpuTransposedPad);
     Loops dims;
     std::int64_t elements = 1;
     for (std::size_t i = 0; i < o.order.size(); ++i) {
       elements *= span(*o.access, o.order[i], tile_);
       if (i + 2 < o.order.size()) dims.push_back("d" + std::to_string(o.order[i]));
     }
-    const Loops rows = w.split(stage, "d" + std::to_string(row), {kBanks / kGpuTurnedSteps},
+    const Loops rows = w.split(stage, "d" + std::to_string(row), {kBanks / kGpuTransposedSteps},
                                schedule::Tail::kGuard);
     const Loops steps =
-        w.split(stage, "d" + std::to_string(step), {kGpuTurnedSteps}, schedule::Tail::kGuard);
+        w.split(stage, "d" + std::to_string(step), {kGpuTransposedSteps}, schedule::Tail::kGuard);
     dims.insert(dims.end(), {rows[0], steps[0], rows[1], steps[1]});
     w.reorder(stage, dims);
     const Loops parts =
@@ -772,7 +768,7 @@ class GpuContraction {
   bool self_;
   std::size_t cut_;  // reduce axis that goes through shared memory step by step
   int outer_ = -1;   // second axis of rows
-  Operand operand_a_, operand_b_, turned_a_;
+  Operand operand_a_, operand_b_, transposed_a_;
   GpuTile tile_;
   GpuSum sum_;
   std::string block_;  // of the results, where they are staged

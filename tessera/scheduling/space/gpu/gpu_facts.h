@@ -23,6 +23,7 @@ inline constexpr std::int64_t kWgmmaRows = 64, kWgmmaRowBytes = 128, kWgmmaThrea
 inline constexpr std::int64_t kGpuStagedPad = kGpuBanks / 4;
 // Steps of an operand that is transposed begin so many elements after a multiple of the banks:
 // eight steps of four rows, which a warp copies, then lie in different ones.
-inline constexpr std::int64_t kGpuTurnedPad = 4, kGpuTurnedSteps = kGpuBanks / kGpuTurnedPad;
+inline constexpr std::int64_t kGpuTransposedPad = 4,
+                              kGpuTransposedSteps = kGpuBanks / kGpuTransposedPad;
 
 }  // namespace tessera::space

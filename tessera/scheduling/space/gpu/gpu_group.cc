@@ -8,7 +8,7 @@
 #include "tessera/scheduling/space/gpu/gpu.h"
 #include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/gpu/gpu_operand.h"
-#include "tessera/scheduling/space/gpu/gpu_parts.h"
+#include "tessera/scheduling/space/gpu/gpu_split_k.h"
 
 namespace tessera::space {
 namespace {
@@ -77,17 +77,17 @@ class Group final : public GpuGroup {
   void run() override {
     choose();
     sum_ = staged() ? stage_gpu_sum(context_, product_, nest_, cut_)
-                    : cut_gpu_sum(context_, product_, nest_, cut_, tile_.parts);
+                    : cut_gpu_sum(context_, product_, nest_, cut_, tile_.split_k);
     for (const GpuOperand& o : operands_) begin_gpu_copy(context_, o, sum_.inner);
     if (staged()) write_results();
     write_launch();
     const std::string step = write_sums();
     for (const GpuOperand& o : operands_) write_copy(o, step);
     context_.writer.pragma(sum_.inner, step, problem_.planes > 1 ? "pipeline_pieces" : "pipeline",
-                           tile_.places);
+                           tile_.pipeline_stages);
     context_.done[product_.stage] = true;
     context_.done[nest_.stage] = true;
-    if (tile_.parts > 1) add_gpu_parts(context_, product_, nest_, sum_.part);
+    if (tile_.split_k > 1) add_split_k(context_, product_, nest_, sum_.part);
   }
 
  private:
@@ -108,7 +108,7 @@ class Group final : public GpuGroup {
   }
 
   void choose() {
-    tile_ = {.places = problem_.planes > 1 ? 2 : 3};
+    tile_ = {.pipeline_stages = problem_.planes > 1 ? 2 : 3};
     const auto number = [&](const char* what, std::int64_t GroupTile::*field,
                             std::initializer_list<std::int64_t> values) {
       tile_.*field = context_.chooser.number(
@@ -124,13 +124,13 @@ class Group final : public GpuGroup {
     number("group_tiles", &GroupTile::row_tiles, {1, 2});
     number("row_groups", &GroupTile::row_groups, {1, 2, 3, 4});
     number("column_groups", &GroupTile::column_groups, {1, 2});
-    number("group_places", &GroupTile::places, {2, 3, 4, 5, 6});
-    number("group_parts", &GroupTile::parts, {1, 2, 3, 4, 6, 8, 12});
+    number("group_places", &GroupTile::pipeline_stages, {2, 3, 4, 5, 6});
+    number("group_parts", &GroupTile::split_k, {1, 2, 3, 4, 6, 8, 12});
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 || staged() ? stage_.axis_name(axis)
-                                       : nest_stage_.axis_name(nest_.axis[axis]);
+    return tile_.split_k > 1 || staged() ? stage_.axis_name(axis)
+                                         : nest_stage_.axis_name(nest_.axis[axis]);
   }
 
   // Rows of the result begin anywhere: threads that hold two neighbours each could only store
@@ -140,7 +140,7 @@ class Group final : public GpuGroup {
     return nest_.stage != product_.stage && nest_.axis[product_.vector] == last &&
            nest_stage_.extent(last) * size_bytes(nest_stage_.dtype()) % kGpuCopyBytes != 0;
   }
-  bool staged() const { return problem_.staged && tile_.parts == 1; }
+  bool staged() const { return problem_.staged && tile_.split_k == 1; }
 
   // Lanes of a warp take neighbours of a row.
   void write_results() {
@@ -220,7 +220,7 @@ class Group final : public GpuGroup {
     outer.push_back(steps[0]);
     Loops unrolled;
     if (whole) unrolled = taps;
-    if (tile_.parts > 1) unrolled.push_back(sum_.part);
+    if (tile_.split_k > 1) unrolled.push_back(sum_.part);
     const Loops others = gpu_untiled_loops(context_, product_);
     unrolled.insert(unrolled.end(), others.begin(), others.end());
     unrolled.insert(unrolled.end(), {row[0], column[0]});

@@ -15,10 +15,10 @@ namespace tessera::space {
 // Of a block.
 struct GroupTile {
   std::int64_t row_groups = 1, column_groups = 1;
-  std::int64_t row_tiles = 1;  // of 64 rows, that a group holds
-  std::int64_t columns = 64;   // of a group
-  std::int64_t places = 4;     // for copies of one row's steps of the reduction
-  std::int64_t parts = 1;      // of the reduction, each in blocks of its own
+  std::int64_t row_tiles = 1;        // of 64 rows, that a group holds
+  std::int64_t columns = 64;         // of a group
+  std::int64_t pipeline_stages = 4;  // for copies of one row's steps of the reduction
+  std::int64_t split_k = 1;          // of the reduction, each in blocks of its own
 
   std::int64_t rows() const { return row_groups * row_tiles * kWgmmaRows; }
   std::int64_t all_columns() const { return column_groups * columns; }

@@ -73,8 +73,8 @@ std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& 
   const bool cut_is_whole = s.extent(cut) % vector == 0;
   // Elements of other than two bytes must lie along the sums.
   const bool apart = size_bytes(a.buffer->dtype) != 2 && !is_last_axis(a, cut);
-  const bool turned = along_cut && cut_is_whole && !is_last_axis(a, cut);
-  const bool better = constant && (apart || turned || (!whole && cut_is_whole));
+  const bool transposed = along_cut && cut_is_whole && !is_last_axis(a, cut);
+  const bool better = constant && (apart || transposed || (!whole && cut_is_whole));
   std::optional<GpuOperand> as_is;
   if (lies_along(a, outer, cut)) as_is = o;
   // Single elements of four bytes can be copied to another place.
@@ -95,7 +95,7 @@ std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& 
     o.order.push_back(d);
   }
   o.moved = constant;
-  o.turned = !constant;
+  o.transposed = !constant;
   return o;
 }
 
@@ -128,7 +128,7 @@ void begin_gpu_copy(Context& x, const GpuOperand& o, const std::string& reader) 
 
 std::int64_t gpu_copy_lanes(const GpuOperand& o, std::int64_t span) {
   const ir::Buffer& buffer = o.access->buffer;
-  if (o.turned) return 1;
+  if (o.transposed) return 1;
   std::int64_t lanes = kGpuCopyBytes / size_bytes(buffer->dtype);
   while (lanes > 1 && (buffer->shape[o.order.back()] % lanes != 0 || span % lanes != 0)) lanes /= 2;
   return lanes;

@@ -17,7 +17,7 @@ struct GpuOperand {
   const Access* access = nullptr;
   std::vector<std::size_t> order;  // dimensions as they are stored, outermost first
   bool moved = false;              // that order is not the one of the buffer
-  bool turned = false;             // of the copy alone: the buffer keeps its order
+  bool transposed = false;         // of the copy alone: the buffer keeps its order
 
   schedule::Layout layout() const;
 };
@@ -28,9 +28,10 @@ bool is_last_axis(const Access& access, std::size_t axis);
 // The reduce axis of at least `depth` elements along which an operand lies, or else the longest.
 std::optional<std::size_t> find_gpu_cut(const Context& x, const Contraction& c, std::int64_t depth);
 
-// The operand whose rows are axis `outer` and whose sums run along `cut`. As it lies; a constant
-// that does not lie right, or whose rows are no whole vectors, is stored in another order. Nothing
-// where neither axis is side by side. With `along_cut` constants always lie along the sums.
+// The operand whose rows are axis `outer` and whose reduction runs along `cut`. As it lies; a
+// constant that does not lie right, or whose rows are not whole vectors, is stored in another
+// order. Nothing where neither axis is side by side. With `along_cut` constants always lie along
+// the reduction.
 std::optional<GpuOperand> make_gpu_operand(const Context& x, const Contraction& c, const Access& a,
                                            std::size_t outer, std::size_t cut,
                                            bool along_cut = false);
@@ -42,7 +43,7 @@ std::int64_t gpu_planes(const Access& access);
 // that is little.
 void begin_gpu_copy(Context& x, const GpuOperand& operand, const std::string& reader);
 
-// Elements of 16 bytes, or of less where rows of the buffer, or the `span` of a copy, are no whole
+// Elements of 16 bytes, or of less where rows of the buffer, or the `span` of a copy, are not whole
 // ones.
 std::int64_t gpu_copy_lanes(const GpuOperand& operand, std::int64_t span);
 

@@ -16,14 +16,15 @@ void write_gpu_own_copy(Writer& w, const GpuOwnCopy& c) {
   } else {
     w.layout(c.stage, {{.dim = dim(c.along)}, {.dim = dim(c.across)}});
   }
-  if (c.turned) w.storage_align(c.stage, dim(c.along), kGpuBanks, kGpuTurnedPad);
+  if (c.transposed) w.storage_align(c.stage, dim(c.along), kGpuBanks, kGpuTransposedPad);
   const auto guard = schedule::Tail::kGuard;
   const Loops groups = w.split(c.stage, along, {c.steps}, guard);
   Loops dims = c.by_rows ? Loops{across, groups[1]} : Loops{groups[1], across};
   std::vector<std::int64_t> lengths = {c.threads};
-  if (c.turned) {  // threads of a warp take neighbours of some rows, each element by itself
-    const Loops rows = w.split(c.stage, across, {kGpuBanks / kGpuTurnedSteps}, guard);
-    const Loops steps = w.split(c.stage, groups[1], {std::min(kGpuTurnedSteps, c.steps)}, guard);
+  if (c.transposed) {  // threads of a warp take neighbours of some rows, each element by itself
+    const Loops rows = w.split(c.stage, across, {kGpuBanks / kGpuTransposedSteps}, guard);
+    const Loops steps =
+        w.split(c.stage, groups[1], {std::min(kGpuTransposedSteps, c.steps)}, guard);
     dims = {rows[0], steps[0], rows[1], steps[1]};
   } else {
     lengths.push_back(c.lanes);
@@ -37,7 +38,7 @@ void write_gpu_own_copy(Writer& w, const GpuOwnCopy& c) {
   w.reorder(c.stage, order);
   w.unroll(c.stage, parts[0]);
   w.annotate(c.stage, w.fuse(c.stage, {groups[0], parts[1]}), schedule::Annotation::kThreadX);
-  if (!c.turned) w.vectorize(c.stage, parts[2]);
+  if (!c.transposed) w.vectorize(c.stage, parts[2]);
 }
 
 }  // namespace tessera::space

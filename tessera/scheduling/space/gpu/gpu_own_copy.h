@@ -17,7 +17,7 @@ struct GpuOwnCopy {
   std::int64_t threads = 1;           // of a group
   std::int64_t lanes = 1;             // elements of an access
   bool by_rows = false;               // the steps of a row stay side by side
-  bool turned = false;                // steps that lie side by side come to lie apart
+  bool transposed = false;            // steps that lie side by side come to lie apart
 };
 void write_gpu_own_copy(Writer& w, const GpuOwnCopy& copy);
 

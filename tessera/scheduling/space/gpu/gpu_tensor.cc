@@ -12,7 +12,7 @@
 #include "tessera/scheduling/space/gpu/gpu_facts.h"
 #include "tessera/scheduling/space/gpu/gpu_group.h"
 #include "tessera/scheduling/space/gpu/gpu_operand.h"
-#include "tessera/scheduling/space/gpu/gpu_parts.h"
+#include "tessera/scheduling/space/gpu/gpu_split_k.h"
 
 namespace tessera::space {
 namespace {
@@ -93,15 +93,16 @@ class GpuTensor {
   void run() {
     choose();
     Writer& w = context_.writer;
-    sum_ = cut_gpu_sum(context_, product_, nest_, cut_, tile_.parts);
+    sum_ = cut_gpu_sum(context_, product_, nest_, cut_, tile_.split_k);
     for (const GpuOperand& o : operands_) begin_gpu_copy(context_, o, sum_.inner);
     write_launch();
     const std::string step = write_sums();
     for (const GpuOperand& o : operands_) write_copy(o, step);
-    w.pragma(sum_.inner, step, problem_.planes > 1 ? "pipeline_pieces" : "pipeline", tile_.places);
+    w.pragma(sum_.inner, step, problem_.planes > 1 ? "pipeline_pieces" : "pipeline",
+             tile_.pipeline_stages);
     context_.done[product_.stage] = true;
     context_.done[nest_.stage] = true;
-    if (tile_.parts > 1) add_gpu_parts(context_, product_, nest_, sum_.part);
+    if (tile_.split_k > 1) add_split_k(context_, product_, nest_, sum_.part);
   }
 
  private:
@@ -138,7 +139,7 @@ class GpuTensor {
     if (!context_.chooser.listed(name(), "warp_rows"))
       preferred = choose_tensor_tile(context_.target, problem_);
     const std::int64_t depth = instruction_.k;
-    tile_ = {.steps = depth, .places = 2};
+    tile_ = {.steps = depth, .pipeline_stages = 2};
     const auto number = [&](const char* what, std::int64_t TensorTile::*field,
                             std::initializer_list<std::int64_t> values) {
       tile_.*field = context_.chooser.number(
@@ -155,8 +156,8 @@ class GpuTensor {
     number("row_warps", &TensorTile::row_warps, {1, 2, 4});
     number("column_warps", &TensorTile::column_warps, {1, 2, 4});
     number("tensor_steps", &TensorTile::steps, {depth, 2 * depth, 4 * depth});
-    number("tensor_places", &TensorTile::places, {2, 3, 4, 5});
-    number("tensor_parts", &TensorTile::parts, {1, 2, 3, 4, 6, 8, 12, 16});
+    number("tensor_places", &TensorTile::pipeline_stages, {2, 3, 4, 5});
+    number("tensor_parts", &TensorTile::split_k, {1, 2, 3, 4, 6, 8, 12, 16});
     if (outer_ >= 0) number("outer_warps", &TensorTile::outer_warps, {1, 2, 4, 7, 8});
     if (problem_.taps == 1) return;
     tile_.whole_windows = context_.chooser.flag(
@@ -168,7 +169,7 @@ class GpuTensor {
   }
 
   std::string axis_of(std::size_t axis) const {
-    return tile_.parts > 1 ? stage_.axis_name(axis) : nest_stage_.axis_name(nest_.axis[axis]);
+    return tile_.split_k > 1 ? stage_.axis_name(axis) : nest_stage_.axis_name(nest_.axis[axis]);
   }
 
   // Blocks, then warps, then the threads of a warp, then what one of them holds.
@@ -208,7 +209,7 @@ class GpuTensor {
     w.compute_at(sum_.inner, sum_.launch, warp);
   }
 
-  // The sums of a warp, some steps at a time; returns the loop around those steps.
+  // The accumulators of a warp, some steps at a time; returns the loop around those steps.
   std::string write_sums() {
     Writer& w = context_.writer;
     const std::int64_t depth = instruction_.k;
@@ -228,7 +229,7 @@ class GpuTensor {
     if (tile_.whole_windows) std::rotate(order.begin(), order.end() - 1, order.end());
     order.push_back(steps[1]);
     Loops unrolled = {steps[1], row[0], column[0]};
-    if (tile_.parts > 1) unrolled.push_back(sum_.part);
+    if (tile_.split_k > 1) unrolled.push_back(sum_.part);
     for (std::size_t i = 0; i < stage_.rank(); ++i) {
       if (i != product_.vector && static_cast<int>(i) != product_.row)
         unrolled.push_back(stage_.axis_name(i));
@@ -268,11 +269,11 @@ class GpuTensor {
     Loops dims;
     std::int64_t elements = 1;
     for (std::size_t i = 0; i < o.order.size(); ++i) {
-      const std::size_t d = o.turned ? i : o.order[i];  // turned: copied as the buffer lies
+      const std::size_t d = o.transposed ? i : o.order[i];  // transposed: copied as the buffer lies
       dims.push_back("d" + std::to_string(d));
       elements *= span(a, d);
     }
-    if (o.moved || o.turned) w.layout(stage, o.layout());
+    if (o.moved || o.transposed) w.layout(stage, o.layout());
     if (o.moved) w.reorder(stage, dims);
     const std::int64_t most = kGpuCopyBytes / size_bytes(a.buffer->dtype);
     if (o.order.size() > 1) {  // rows end up in different banks

@@ -15,11 +15,11 @@ namespace tessera::space {
 bool schedule_gpu_tensor(Context& context, const Contraction& contraction, const Nest& nest);
 
 struct TensorTile {
-  std::int64_t warp_rows = 16, warp_columns = 16;  // sums of a warp
+  std::int64_t warp_rows = 16, warp_columns = 16;  // outputs of a warp
   std::int64_t row_warps = 1, column_warps = 1;    // warps of a block
   std::int64_t steps = 32;                         // of the reduction in shared memory at once
-  std::int64_t places = 2;                         // for copies
-  std::int64_t parts = 1;                          // of the reduction, each in blocks of its own
+  std::int64_t pipeline_stages = 2;                // for copies
+  std::int64_t split_k = 1;                        // of the reduction, each in blocks of its own
   std::int64_t outer_warps = 1;                    // of a block, along the second axis of rows
   // All taps of a window are in shared memory at once, with what they read of the image once.
   bool whole_windows = false;

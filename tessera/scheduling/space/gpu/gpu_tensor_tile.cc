@@ -26,7 +26,7 @@ constexpr double kLaunch = 1850;       // of another kernel
 constexpr std::int64_t kLeastSteps = 32;  // what is chosen without measuring
 // Of windows that are copied whole. Among 523 tiles of seven convolutions that were timed, the best
 // by the estimate were 8 % slower than the fastest.
-constexpr std::int64_t kMostTaps = 9, kLeastWarps = 2, kMostPlaces = 3;
+constexpr std::int64_t kMostTaps = 9, kLeastWarps = 2, kMostPipelineStages = 3;
 
 // Rows of shared memory that the rows of a block take.
 std::int64_t copied_rows(const TensorProblem& p, const TensorTile& t) {
@@ -59,7 +59,7 @@ std::int64_t tensor_shared_bytes(const TensorProblem& p, const TensorTile& t) {
     const std::int64_t rows = std::max(side, t.steps);
     return (side * t.steps * p.bytes + rows * kMmaPad + 127) / 128 * 128;
   };
-  return t.places * (operand(copied_rows(p, t)) + operand(copied_columns(p, t)));
+  return t.pipeline_stages * (operand(copied_rows(p, t)) + operand(copied_columns(p, t)));
 }
 
 const char* refuse_tensor_tile(const target::Target& target, const TensorProblem& p,
@@ -71,8 +71,8 @@ const char* refuse_tensor_tile(const target::Target& target, const TensorProblem
           refuse_gpu_block(target, block_of(target, p, t), kMaxWarps * target.gpu.warp))
     return reason;
   // Parts must be of equal length and made of whole steps.
-  if (t.parts > 1 &&
-      (p.reduce % (t.parts * t.steps) != 0 || p.reduce / t.parts * p.taps < 2 * t.steps))
+  if (t.split_k > 1 &&
+      (p.reduce % (t.split_k * t.steps) != 0 || p.reduce / t.split_k * p.taps < 2 * t.steps))
     return "parts of the sum are not whole steps";
   if (t.whole_windows && p.taps == 1) return "windows of one element";
   if (t.whole_windows && p.row_reach + p.outer_reach == 0) return "windows share nothing";
@@ -84,7 +84,7 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
   const target::GpuLimits& gpu = target.gpu;
   const auto as = [](std::int64_t n) { return static_cast<double>(n); };
   const double cores = target.cores;
-  const double blocks = as(p.batch * t.parts) * blocks_of(p.outer, t.outer_warps) *
+  const double blocks = as(p.batch * t.split_k) * blocks_of(p.outer, t.outer_warps) *
                         blocks_of(p.row, t.rows()) * blocks_of(p.column, t.columns());
   const double resident = resident_gpu_blocks(
       target, block_of(target, p, t), std::floor(as(gpu.core_threads) / as(t.warps() * gpu.warp)));
@@ -102,17 +102,17 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
   const double copies = at_once * as(copied) / kCopiedBytes;
   const double vectors = blocks_of(copied / 16, t.warps() * gpu.warp);
   const double step = std::max({products, reads, copies}) + kMixed * (products + reads + copies) +
-                      kStep + kWait / as(t.places - 1) + kCopy * vectors;
-  const double steps = blocks_of(p.reduce / t.parts, t.steps) * as(p.taps) / taps;
+                      kStep + kWait / as(t.pipeline_stages - 1) + kCopy * vectors;
+  const double steps = blocks_of(p.reduce / t.split_k, t.steps) * as(p.taps) / taps;
   const double stores =
-      at_once * as(t.all_rows() * t.columns()) * (t.parts > 1 ? 4 : 2) / kStoredBytes;
+      at_once * as(t.all_rows() * t.columns()) * (t.split_k > 1 ? 4 : 2) / kStoredBytes;
   // Nothing is multiplied while the first windows arrive.
   const double first = t.whole_windows ? copies : 0;
   const double start = gpu_rates(target).dispatch_cycles + gpu_rates(target).block_start_cycles;
   double out = waves * (start + first + steps * step + stores);
-  if (t.parts > 1) {
-    out += kLaunch +
-           as(p.batch * p.outer * p.row * p.column) * as(4 * t.parts + 2) / (cores * kCopiedBytes);
+  if (t.split_k > 1) {
+    out += kLaunch + as(p.batch * p.outer * p.row * p.column) * as(4 * t.split_k + 2) /
+                         (cores * kCopiedBytes);
   }
   return out;
 }
@@ -125,11 +125,11 @@ TensorTile choose_tensor_tile(const target::Target& target, const TensorProblem&
       for (const std::int64_t row_warps : {1, 2, 4}) {
         for (const std::int64_t column_warps : {1, 2, 4}) {
           for (const std::int64_t steps : {p.depth, 2 * p.depth, 4 * p.depth}) {
-            for (const std::int64_t places : {2, 3, 4}) {
-              for (const std::int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
+            for (const std::int64_t pipeline_stages : {2, 3, 4}) {
+              for (const std::int64_t split_k : {1, 2, 3, 4, 6, 8, 12, 16}) {
                 for (const std::int64_t outer_warps : {1, 2, 4, 7}) {
-                  TensorTile t{warp_rows, warp_columns, row_warps, column_warps,
-                               steps,     places,       parts,     outer_warps};
+                  TensorTile t{warp_rows, warp_columns,    row_warps, column_warps,
+                               steps,     pipeline_stages, split_k,   outer_warps};
                   if (steps < std::min(kLeastSteps, p.reduce)) continue;
                   if (t.warps() * target.gpu.warp > kGpuThreads || refuse_tensor_tile(target, p, t))
                     continue;
@@ -137,8 +137,8 @@ TensorTile choose_tensor_tile(const target::Target& target, const TensorProblem&
                   if (p.outer % outer_warps == 0 && (outer_warps == 1 || p.outer_step == 1))
                     tiles.offer(t, estimate_tensor_cycles(target, p, t));
                   t.whole_windows = true;
-                  if (p.taps > kMostTaps || t.warps() < kLeastWarps || places > kMostPlaces ||
-                      refuse_tensor_tile(target, p, t))
+                  if (p.taps > kMostTaps || t.warps() < kLeastWarps ||
+                      pipeline_stages > kMostPipelineStages || refuse_tensor_tile(target, p, t))
                     continue;
                   tiles.offer(t, estimate_tensor_cycles(target, p, t));
                 }

@@ -18,8 +18,8 @@ const std::vector<std::int64_t> kGpuChunks = {1, 2, 3, 4};
 const std::vector<std::int64_t> kGpuColumnThreads = {1, 2, 4, 6, 8, 16, 32};
 const std::vector<std::int64_t> kGpuSteps = {1, 2, 4, 8, 16, 32, 64};
 const std::vector<std::int64_t> kGpuGroups = {1, 2, 4, 8, 12, 16};
-const std::vector<std::int64_t> kGpuParts = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
-const std::vector<std::int64_t> kGpuPlaces = {1, 2, 3, 4};
+const std::vector<std::int64_t> kGpuSplitK = {1, 2, 3, 4, 6, 8, 12, 16, 24, 32};
+const std::vector<std::int64_t> kGpuPipelineStages = {1, 2, 3, 4};
 
 namespace {
 
@@ -60,25 +60,25 @@ double bank_rows(const GpuProblem& p, const GpuTile& tile) {
 }
 
 // Products that one body holds unrolled, and what a block may reasonably ask for.
-constexpr std::int64_t kUsualSums = 64, kUsualPlaces = 3;
-// Large products of two matrices take more sums for each operand that is read: on an H200, 128 x
-// 256 sums of 4096 x 4096 took 2.90 ms, 128 x 128 took 3.23. Copies of fewer steps, more of them
+constexpr std::int64_t kUsualOutputs = 64, kUsualPipelineStages = 3;
+// Large products of two matrices take more outputs for each operand that is read: on an H200, 128 x
+// 256 outputs of 4096 x 4096 took 2.90 ms, 128 x 128 took 3.23. Copies of fewer steps, more of them
 // under way, suit them better.
-constexpr std::int64_t kManySums = kGpuMostSums, kManySteps = 16, kManyPlaces = 4;
+constexpr std::int64_t kManyOutputs = kGpuMostOutputs, kManySteps = 16, kManyPipelineStages = 4;
 // Where groups of them share the steps, nothing is gained, and narrow tiles of three chunks lose.
 constexpr double kNarrowInGroups = 1.13;
 constexpr std::int64_t kStepProducts = 96;
 // Rows that are read by vectors along them spread over both banks of registers. On an H200, loops
-// of 8 x 8 sums issue a product in 84 instead of 74 % of the cycles, of 8 x 16 in 80 instead of 78.
-// For both, the estimate is multiplied by one number: not timed, but the value that leaves the
-// defaults of the zoo as three numbers, timed one by one, had made them.
+// of 8 x 8 outputs issue a product in 84 instead of 74 % of the cycles, of 8 x 16 in 80 instead
+// of 78. For both, the estimate is multiplied by one number: not timed, but the value that leaves
+// the defaults of the zoo as three numbers, timed one by one, had made them.
 constexpr double kReuse = 0.86;
-constexpr std::int64_t kTurnedSteps = 32, kManyTurnedSteps = 8;
-constexpr double kTurnedCopies = 0.1;  // of a copy of 16 bytes, for each element
+constexpr std::int64_t kTransposedSteps = 32, kManyTransposedSteps = 8;
+constexpr double kTransposedCopies = 0.1;  // of a copy of 16 bytes, for each element
 // Groups that copy their own steps wait for themselves. What was timed of them (H200, 128 rows): 32
-// x 96 sums by eight warps of 8 x 12, a tile or a part of one for each multiprocessor; parts of few
-// steps do not pay for the exchange. Where those tiles leave multiprocessors idle (128 x 2304), 32
-// x 72 by twelve warps. Of few columns, copies of single elements cost more than they save.
+// x 96 outputs by eight warps of 8 x 12, a tile or a part of one for each multiprocessor; parts of
+// few steps do not pay for the exchange. Where those tiles leave multiprocessors idle (128 x 2304),
+// 32 x 72 by twelve warps. Of few columns, copies of single elements cost more than they save.
 constexpr double kOwnBarrier = 10;
 constexpr std::int64_t kOwnColumns = 96, kOwnNarrowThreads = 384;
 constexpr std::int64_t kOwnPartSteps = 384;
@@ -93,7 +93,8 @@ std::int64_t resident_blocks(const target::Target& t, const GpuTile& tile, std::
   if (t.gpu.core_blocks > 0) n = std::min<std::int64_t>(n, t.gpu.core_blocks);
   const std::int64_t registers = (tile.registers() + 7) / 8 * 8 * tile.threads();
   if (t.gpu.core_registers > 0) n = std::min(n, t.gpu.core_registers / registers);
-  const std::int64_t shared = ir::shared_in_turn(bytes * tile.places, tile.exchange_bytes());
+  const std::int64_t shared =
+      ir::shared_in_turn(bytes * tile.pipeline_stages, tile.exchange_bytes());
   if (t.gpu.core_shared_bytes > 0 && shared > 0)
     n = std::min(n, t.gpu.core_shared_bytes / (shared + kGpuBlockBytes));
   return n;
@@ -117,7 +118,7 @@ std::int64_t preferred_steps(const GpuProblem& p) {
 
 std::int64_t GpuTile::registers() const {
   const std::int64_t ahead = row_lanes > 1 ? 2 : 4;
-  return limits::gpu_registers(sums(), ahead * thread_rows() + lanes * chunks, 24);
+  return limits::gpu_registers(outputs(), ahead * thread_rows() + lanes * chunks, 24);
 }
 
 std::int64_t GpuTile::group_lanes() const {
@@ -157,12 +158,12 @@ const char* refuse_groups(const GpuProblem& p, std::int64_t steps, std::int64_t 
   return p.reduce == steps && steps == groups ? "a step for each group is all there is" : nullptr;
 }
 
-const char* refuse_parts(const GpuProblem& p, std::int64_t steps, std::int64_t groups,
-                         std::int64_t parts) {
-  if (parts == 1) return nullptr;
-  if (p.reduce % parts != 0) return "the parts differ in length";
-  if (groups > 1 && p.reduce / parts % steps != 0) return "the groups differ in steps";
-  return p.reduce / parts < steps ? "less than the steps between copies" : nullptr;
+const char* refuse_split_k(const GpuProblem& p, std::int64_t steps, std::int64_t groups,
+                           std::int64_t split_k) {
+  if (split_k == 1) return nullptr;
+  if (p.reduce % split_k != 0) return "the parts differ in length";
+  if (groups > 1 && p.reduce / split_k % steps != 0) return "the groups differ in steps";
+  return p.reduce / split_k < steps ? "less than the steps between copies" : nullptr;
 }
 
 namespace {
@@ -175,21 +176,21 @@ struct Memory {
 
 // Of adding up parts of so many bytes each, and of writing them where they do not stay in the
 // cache.
-double add_cycles(const target::Target& t, double bytes, double parts) {
+double add_cycles(const target::Target& t, double bytes, double split_k) {
   const double cache = kCacheBytes * static_cast<double>(std::max(1, t.cores));
-  const bool stay = parts * bytes <= static_cast<double>(t.l2_bytes) / 2;
-  if (stay || t.gpu.clock_mhz <= 0) return bytes * (parts + 1) / cache;
+  const bool stay = split_k * bytes <= static_cast<double>(t.l2_bytes) / 2;
+  if (stay || t.gpu.clock_mhz <= 0) return bytes * (split_k + 1) / cache;
   const double memory = 1e3 * t.gpu.bandwidth_gb_s / t.gpu.clock_mhz;  // bytes of a cycle
-  return bytes * (2 * parts + 1) / std::min(cache, memory);
+  return bytes * (2 * split_k + 1) / std::min(cache, memory);
 }
 
 // Of the cycles that the instructions of a tile would take.
 double cost_factor(const GpuTile& tile) {
-  const bool many = tile.sums() > kUsualSums;
-  const double turned = tile.row_lanes == 1 ? 1 : kReuse;
-  if (tile.groups == 1) return turned * (many ? kReuse : 1);
-  if (many) return turned;
-  return turned * (tile.chunks > 2 ? kNarrowInGroups : 1);
+  const bool many = tile.outputs() > kUsualOutputs;
+  const double reuse = tile.row_lanes == 1 ? 1 : kReuse;
+  if (tile.groups == 1) return reuse * (many ? kReuse : 1);
+  if (many) return reuse;
+  return reuse * (tile.chunks > 2 ? kNarrowInGroups : 1);
 }
 
 double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& tile,
@@ -201,10 +202,11 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
                              parts_of(p.row, tile.row_length()) *
                              parts_of(p.column, tile.column_length());
   const std::int64_t cores = std::max(1, t.cores);
-  const auto per_core = static_cast<double>(parts_of(tiles * tile.parts, cores));
+  const auto per_core = static_cast<double>(parts_of(tiles * tile.split_k, cores));
   const double at_once = std::min(per_core, static_cast<double>(resident));
   const auto warps = static_cast<double>(parts_of(tile.threads(), 32));
-  const auto iterations = static_cast<double>(parts_of(parts_of(p.reduce, tile.parts), tile.steps));
+  const auto iterations =
+      static_cast<double>(parts_of(parts_of(p.reduce, tile.split_k), tile.steps));
   // Of a sum between copies.
   const std::int64_t steps = tile.steps / tile.groups;
   const auto products = static_cast<double>(steps * p.taps);
@@ -215,9 +217,9 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
       static_cast<double>(tile.chunks) * std::max(1.0, across / 8);
   double vectors = static_cast<double>(bytes) / 16;
   if (tile.row_lanes > 1)
-    vectors += kTurnedCopies * static_cast<double>(tile.row_length() * tile.steps);
+    vectors += kTransposedCopies * static_cast<double>(tile.row_length() * tile.steps);
   const double copies = vectors / static_cast<double>(tile.threads());
-  const double issued = products * (static_cast<double>(tile.sums()) + kBankRow * reads) +
+  const double issued = products * (static_cast<double>(tile.outputs()) + kBankRow * reads) +
                         kCopy * copies + (tile.own ? kOwnBarrier : kBarrier);
   // Warps of a scheduler hide each other's waits.
   const double hiding = at_once * warps / kGpuSchedulers;
@@ -227,9 +229,11 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
   const double compute =
       factor * std::max(issued * warps * 32 / lanes / efficiency, products * reads * warps);
   const double memory = static_cast<double>(bytes) / kCacheBytes;
-  const double waits = tile.places > 1 ? kLatency / static_cast<double>(tile.places - 1) : kLatency;
-  const double round =
-      std::max({at_once * compute, at_once * memory, waits}) + (tile.places > 1 ? 0.0 : kLatency);
+  const double waits = tile.pipeline_stages > 1
+                           ? kLatency / static_cast<double>(tile.pipeline_stages - 1)
+                           : kLatency;
+  const double round = std::max({at_once * compute, at_once * memory, waits}) +
+                       (tile.pipeline_stages > 1 ? 0.0 : kLatency);
   double cycles = round * iterations * per_core / at_once;
   if (tile.own) cycles += at_once * memory;  // of the first step, which all wait for
   // Sums of the groups go through shared memory once.
@@ -238,11 +242,11 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
                 : kExchange + 2 * static_cast<double>(tile.exchange_bytes()) / 128 * per_core;
   // Of windows of one element over maps, whose sums neither groups nor blocks share: as much as the
   // start of another block.
-  if (p.taps == 1 && p.outer > 1 && tile.groups == 1 && tile.parts == 1)
+  if (p.taps == 1 && p.outer > 1 && tile.groups == 1 && tile.split_k == 1)
     cycles += gpu_rates(t).block_start_cycles;
-  if (tile.parts > 1) {
+  if (tile.split_k > 1) {
     const auto sums = static_cast<double>(p.outer * p.row * p.column * p.batch);
-    cycles += kSecondStart + add_cycles(t, 4 * sums, static_cast<double>(tile.parts));
+    cycles += kSecondStart + add_cycles(t, 4 * sums, static_cast<double>(tile.split_k));
   }
   return cycles;
 }
@@ -252,7 +256,7 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
 GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64_t lanes) {
   const std::int64_t most_threads =
       std::min(kGpuThreads, std::max<std::int64_t>(1, t.gpu.block_threads));
-  GpuTile best{.lanes = lanes, .steps = preferred_steps(p), .places = 1};
+  GpuTile best{.lanes = lanes, .steps = preferred_steps(p), .pipeline_stages = 1};
   double least = HUGE_VAL;
   // Lengths of which the last part would not be empty.
   const auto useful = [](std::int64_t count, std::int64_t of, std::int64_t extent) {
@@ -262,7 +266,7 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
     return count % 7 == 0 && extent % 7 != 0;
   };
   GpuTile tile{.lanes = lanes, .steps = best.steps};
-  const std::int64_t most_sums = p.taps == 1 && p.batch == 1 ? kManySums : kUsualSums;
+  const std::int64_t most_sums = p.taps == 1 && p.batch == 1 ? kManyOutputs : kUsualOutputs;
   const bool product = p.taps == 1 && p.batch == 1;
   const auto compare = [&](const Memory& memory) {
     const double cycles = estimate(t, p, tile, memory);
@@ -271,23 +275,23 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
     best = tile;
   };
   const auto consider_parts = [&](bool many) {
-    tile.places = many ? kManyPlaces : kUsualPlaces;
+    tile.pipeline_stages = many ? kManyPipelineStages : kUsualPipelineStages;
     const std::int64_t preferred = tile.steps;
     for (const std::int64_t usual : {preferred, 2 * preferred}) {
       const std::int64_t steps = many ? std::min(usual, kManySteps) : usual;
       if (steps > preferred && !(short_sum(p) && p.reduce % steps == 0)) continue;
       tile.steps = steps;
       const Memory memory{.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)};
-      for (const std::int64_t parts : kGpuParts) {
-        if (parts > 1 && many) break;
-        tile.parts = parts;
-        if (!refuse_parts(p, tile.steps, 1, parts) && p.reduce / parts % tile.steps == 0)
+      for (const std::int64_t split_k : kGpuSplitK) {
+        if (split_k > 1 && many) break;
+        tile.split_k = split_k;
+        if (!refuse_split_k(p, tile.steps, 1, split_k) && p.reduce / split_k % tile.steps == 0)
           compare(memory);
-        if (parts == 1 && p.reduce % tile.steps != 0) compare(memory);
+        if (split_k == 1 && p.reduce % tile.steps != 0) compare(memory);
       }
     }
     tile.steps = preferred;
-    tile.parts = 1;
+    tile.split_k = 1;
   };
   const auto consider_groups = [&](bool many) {
     for (const std::int64_t groups : kGpuGroups) {
@@ -298,9 +302,9 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
       if (refuse_groups(p, steps, groups)) continue;
       tile.groups = groups;
       const std::int64_t before = std::exchange(tile.steps, steps);
-      for (const std::int64_t places : {2, 3}) {
-        if (places > 2 && !product) break;
-        tile.places = places;
+      for (const std::int64_t pipeline_stages : {2, 3}) {
+        if (pipeline_stages > 2 && !product) break;
+        tile.pipeline_stages = pipeline_stages;
         compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
       }
       tile.steps = before;
@@ -322,16 +326,16 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
     tile.own = true;
     for (const std::int64_t each : {8, 4}) {
       tile.steps = tile.groups * each;
-      tile.places = each == 8 ? 3 : 4;
+      tile.pipeline_stages = each == 8 ? 3 : 4;
       if (tile.groups < 2 || refuse_groups(p, tile.steps, tile.groups) ||
           (each == 4 && tile.group_threads() != 32))
         continue;
       const Memory memory{.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)};
-      for (const std::int64_t parts : kGpuParts) {
-        const bool pays = p.reduce / parts >= kOwnPartSteps && tiles * parts <= t.cores;
-        tile.parts = parts;
-        if (parts > 1 && (narrow || !pays)) break;
-        if (!refuse_parts(p, tile.steps, tile.groups, parts)) compare(memory);
+      for (const std::int64_t split_k : kGpuSplitK) {
+        const bool pays = p.reduce / split_k >= kOwnPartSteps && tiles * split_k <= t.cores;
+        tile.split_k = split_k;
+        if (split_k > 1 && (narrow || !pays)) break;
+        if (!refuse_split_k(p, tile.steps, tile.groups, split_k)) compare(memory);
       }
     }
     tile = before;
@@ -341,26 +345,26 @@ GpuTile choose_gpu_tile(const target::Target& t, const GpuProblem& p, std::int64
   const auto consider_turned = [&](bool many) {
     const std::int64_t tiles =
         parts_of(p.row, tile.row_length()) * parts_of(p.column, tile.column_length());
-    const std::int64_t steps = many ? kManyTurnedSteps : kTurnedSteps;
+    const std::int64_t steps = many ? kManyTransposedSteps : kTransposedSteps;
     if (tile.threads() != kGpuThreads || p.reduce % steps != 0 || many != (tiles <= t.cores) ||
         (many && tile.chunks <= 2))
       return;
     const GpuTile before = tile;
     tile.row_lanes = kGpuRowLanes;
     tile.steps = steps;
-    tile.places = many ? kManyPlaces : kUsualPlaces;
+    tile.pipeline_stages = many ? kManyPipelineStages : kUsualPipelineStages;
     compare({.bytes = p.step_bytes(tile), .bank_rows = bank_rows(p, tile)});
     tile = before;
   };
   const auto consider = [&] {
-    if (tile.threads() > most_threads || tile.sums() > most_sums) return;
-    const bool many = tile.sums() > kUsualSums;
-    if (product && p.turns && tile.rows % kGpuRowLanes == 0) consider_own(many);
+    if (tile.threads() > most_threads || tile.outputs() > most_sums) return;
+    const bool many = tile.outputs() > kUsualOutputs;
+    if (product && p.transposes && tile.rows % kGpuRowLanes == 0) consider_own(many);
     if (tile.column_threads == 6) return;
     if (many == (tile.chunks > 2) && (!many || tile.threads() == kGpuThreads)) consider_parts(many);
     if (product || tile.chunks <= 2) consider_groups(many);
-    if (product && p.turns && tile.rows % kGpuRowLanes == 0 &&
-        (tile.sums() == kUsualSums || tile.sums() == kManySums))
+    if (product && p.transposes && tile.rows % kGpuRowLanes == 0 &&
+        (tile.outputs() == kUsualOutputs || tile.outputs() == kManyOutputs))
       consider_turned(many);
   };
   const auto filled = [&](std::int64_t extent, std::int64_t of) {

@@ -1,5 +1,5 @@
-// The tile of a contraction on a GPU: sums of a thread, threads of a block, steps of the reduction
-// between copies; and what it is likely to cost.
+// The tile of a contraction on a GPU: outputs of a thread, threads of a block, steps of the
+// reduction between copies; and what it is likely to cost.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace tessera::space {
 // served two quarters of a warp at a time where neighbours want the same.
 inline constexpr std::int64_t kGpuPair = 2;
 // Threads of a warp that form a tile, and the most sums that a thread may hold.
-inline constexpr std::int64_t kGpuWarpRows = 4, kGpuWarpColumns = 8, kGpuMostSums = 128;
+inline constexpr std::int64_t kGpuWarpRows = 4, kGpuWarpColumns = 8, kGpuMostOutputs = 128;
 // Rows that lie side by side where the left operand is turned round on its way to shared memory.
 inline constexpr std::int64_t kGpuRowLanes = 4;
 
@@ -30,11 +30,12 @@ struct GpuTile {
   std::int64_t rows = 1, row_threads = 1;
   std::int64_t row_lanes = 1;  // rows side by side, which are then read by vectors
   std::int64_t chunks = 1, column_threads = 1, lanes = 4;
-  std::int64_t steps = 8;   // of the reduction in shared memory at once
-  std::int64_t groups = 1;  // of threads, which share the steps and add up their sums at the end
-  std::int64_t parts = 1;   // of the reduction, each in blocks of its own
-  std::int64_t places = 2;  // for copies: so many steps are under way; 1: none while others compute
-  bool own = false;         // each group copies its own steps
+  std::int64_t steps = 8;    // of the reduction in shared memory at once
+  std::int64_t groups = 1;   // of threads, which share the steps and add up their sums at the end
+  std::int64_t split_k = 1;  // of the reduction, each in blocks of its own
+  std::int64_t pipeline_stages =
+      2;             // for copies: so many steps are under way; 1: none while others compute
+  bool own = false;  // each group copies its own steps
 
   // Of one group, and of the block.
   std::int64_t group_threads() const { return outer_threads * row_threads * column_threads; }
@@ -47,11 +48,11 @@ struct GpuTile {
   // instead of 2.95 for 4096 x 4096 x 4096), or reads its rows by vectors along them.
   bool warp_tiles() const {
     return groups == 1 && outer_threads * outer_rows == 1 &&
-           (sums() >= kGpuMostSums || row_lanes > 1) && column_threads > kGpuWarpColumns &&
+           (outputs() >= kGpuMostOutputs || row_lanes > 1) && column_threads > kGpuWarpColumns &&
            row_threads % kGpuWarpRows == 0;
   }
   std::int64_t thread_rows() const { return outer_rows * rows; }
-  std::int64_t sums() const { return thread_rows() * chunks * lanes; }
+  std::int64_t outputs() const { return thread_rows() * chunks * lanes; }
   std::int64_t outer_length() const { return outer_rows * outer_threads; }
   std::int64_t row_length() const { return rows * row_threads; }
   std::int64_t column_length() const { return chunks * column_threads * lanes; }
@@ -88,7 +89,7 @@ struct GpuProblem {
   std::int64_t reduce = 1;  // extent of the axis that is cut into steps
   std::int64_t taps = 1;    // the other reduce axes
   bool vectors = true;      // rows are read by vectors along the steps
-  bool turns = false;       // or along the rows, if copies turn the operand round
+  bool transposes = false;  // or along the rows, if copies turn the operand round
   // Bytes of the operands of one step in shared memory.
   std::function<std::int64_t(const GpuTile&)> step_bytes;
   // Bytes between the rows of neighbouring threads there.
@@ -100,7 +101,7 @@ struct GpuProblem {
 
 // Values that tuning may take, ascending.
 extern const std::vector<std::int64_t> kGpuRows, kGpuRowThreads, kGpuChunks, kGpuColumnThreads,
-    kGpuSteps, kGpuGroups, kGpuParts, kGpuPlaces;
+    kGpuSteps, kGpuGroups, kGpuSplitK, kGpuPipelineStages;
 
 // The best of the listed values by a rough estimate of clock cycles.
 GpuTile choose_gpu_tile(const target::Target& target, const GpuProblem& problem,
@@ -109,7 +110,7 @@ GpuTile choose_gpu_tile(const target::Target& target, const GpuProblem& problem,
 // Why groups cannot share the steps; null if they can.
 const char* refuse_groups(const GpuProblem& problem, std::int64_t steps, std::int64_t groups);
 // Why parts of the reduction cannot be computed apart; null if they can.
-const char* refuse_parts(const GpuProblem& problem, std::int64_t steps, std::int64_t groups,
-                         std::int64_t parts);
+const char* refuse_split_k(const GpuProblem& problem, std::int64_t steps, std::int64_t groups,
+                           std::int64_t split_k);
 
 }  // namespace tessera::space

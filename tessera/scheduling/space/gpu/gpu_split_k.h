@@ -35,10 +35,10 @@ Loops gpu_block_loops(const Context& x, const Contraction& c, const Nest& nest,
                       const std::string& part);
 
 // The second launch: adds the parts up, in order, with the epilogue.
-void add_gpu_parts(Context& x, const Contraction& c, const Nest& nest, const std::string& part);
+void add_split_k(Context& x, const Contraction& c, const Nest& nest, const std::string& part);
 // The same within a launch: the sum of what the parts have, where loop `thread` of the nest needs
 // it.
-void add_gpu_parts_at(Context& x, const Contraction& c, const Nest& nest, const std::string& part,
-                      const std::string& thread, bool vectors);
+void add_split_k_at(Context& x, const Contraction& c, const Nest& nest, const std::string& part,
+                    const std::string& thread, bool vectors);
 
 }  // namespace tessera::space

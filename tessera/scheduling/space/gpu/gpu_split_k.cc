@@ -1,4 +1,4 @@
-#include "tessera/scheduling/space/gpu/gpu_parts.h"
+#include "tessera/scheduling/space/gpu/gpu_split_k.h"
 
 namespace tessera::space {
 namespace {
@@ -75,7 +75,7 @@ Loops gpu_block_loops(const Context& x, const Contraction& c, const Nest& nest,
   return blocks;
 }
 
-void add_gpu_parts(Context& x, const Contraction& c, const Nest& nest, const std::string& part) {
+void add_split_k(Context& x, const Contraction& c, const Nest& nest, const std::string& part) {
   const bool self = nest.stage == c.stage;
   const auto vectors = static_cast<std::int64_t>(x.stage(nest.stage).elements()) / kSumLanes;
   const std::int64_t threads = spread_gpu_threads(x, vectors, kSumThreads);
@@ -85,12 +85,12 @@ void add_gpu_parts(Context& x, const Contraction& c, const Nest& nest, const std
   if (self) {
     x.writer.unroll(x.stage(c.stage).op.name, part);
   } else {
-    add_gpu_parts_at(x, c, nest, part, loops.thread, loops.lanes > 1);
+    add_split_k_at(x, c, nest, part, loops.thread, loops.lanes > 1);
   }
 }
 
-void add_gpu_parts_at(Context& x, const Contraction& c, const Nest& nest, const std::string& part,
-                      const std::string& thread, bool vectors) {
+void add_split_k_at(Context& x, const Contraction& c, const Nest& nest, const std::string& part,
+                    const std::string& thread, bool vectors) {
   Writer& w = x.writer;
   const Stage& s = x.stage(c.stage);
   const std::string& name = s.op.name;
