@@ -53,7 +53,7 @@ TEST(Adapter, WritesMoreOfWhatWasFast) {
   UniformReader uniform;
   Generator plain(space, uniform, {});
   AdaptedReader adapted(std::make_shared<UniformReader>(), std::make_shared<Adapter>());
-  Adapter& adapter = adapted.adapter();
+  Adapter& adapter = *adapted.adapter();
   Generator generator(space, adapted, {});
   // Nothing learnt: nothing changes.
   EXPECT_EQ(mean_speed(space, plain, 3), mean_speed(space, generator, 3));
@@ -68,7 +68,7 @@ TEST(Adapter, HelpsATaskThatItHasNotSeen) {
   UniformReader uniform;
   Generator of_seen(seen, uniform, {}), plain(other, uniform, {});
   AdaptedReader adapted(std::make_shared<UniformReader>(), std::make_shared<Adapter>());
-  teach(seen, of_seen, "a task", &adapted.adapter());
+  teach(seen, of_seen, "a task", adapted.adapter());
   Generator generator(other, adapted, {});
   EXPECT_GT(mean_speed(other, generator, 5), mean_speed(other, plain, 5));
 }
@@ -78,7 +78,7 @@ TEST(Adapter, KeepsChancesAndForgetsTheOldest) {
   UniformReader uniform;
   Generator plain(space, uniform, {});
   AdaptedReader adapted(std::make_shared<UniformReader>(), std::make_shared<Adapter>());
-  Adapter& adapter = adapted.adapter();
+  Adapter& adapter = *adapted.adapter();
   teach(space, plain, "a task", &adapter);
   const Subject& subject = plain.subject(0);
   ASSERT_TRUE(adapted.begin(subject, 1, 1).ok());

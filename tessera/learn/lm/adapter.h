@@ -11,7 +11,7 @@
 namespace tessera::lm {
 
 // The speed of a sentence as a sum over its answers, linear in the numbers of the values taken, by
-// kinds of questions: learnt by ridge regression, so that few sentences move it little. What it
+// kinds of questions: learned by ridge regression, so that few sentences move it little. What it
 // learns of one task holds for others, whose questions and values have the same numbers. Not for
 // use by two threads at once.
 class Adapter {
@@ -24,7 +24,7 @@ class Adapter {
   // Learns from all of them; nothing happens where none is new.
   void fit();
 
-  // What is added to the logarithm of a value's chance; 0 before anything is learnt.
+  // What is added to the logarithm of a value's chance; 0 before anything is learned.
   float bonus(const Question& question, std::int32_t value) const;
 
  private:
@@ -34,7 +34,7 @@ class Adapter {
     double log_speed = 0;
   };
   std::vector<Example> examples_;  // oldest first
-  std::vector<float> weights_;     // empty: nothing is learnt
+  std::vector<float> weights_;     // empty: nothing is learned
   bool stale_ = false;
 };
 
@@ -44,7 +44,7 @@ class AdaptedReader final : public Reader {
   AdaptedReader(std::shared_ptr<Reader> reader, std::shared_ptr<Adapter> adapter)
       : reader_(std::move(reader)), adapter_(std::move(adapter)) {}
 
-  Adapter& adapter() { return *adapter_; }
+  Adapter* adapter() override { return adapter_.get(); }
 
   Result<void> begin(const Subject& subject, int rows, float quality) override;
   // Log-probabilities, normalised as those of the reader are.

@@ -21,6 +21,8 @@ struct Step {
   std::span<const std::int32_t> legal;  // values, ascending, at least one
 };
 
+class Adapter;
+
 // Keeps what it has read of every sentence. Not for use by two threads at once.
 class Reader {
  public:
@@ -34,6 +36,8 @@ class Reader {
   virtual Result<std::vector<float>> step(std::span<const Step> steps) = 0;
   // Row i goes on with what row sources[i] has read: one for each row. For beams.
   virtual Result<void> copy_rows(std::span<const std::int32_t> sources) = 0;
+  // Corrects its probabilities by what the caller reports to it; null: nothing does.
+  virtual Adapter* adapter() { return nullptr; }
 };
 
 }  // namespace tessera::lm

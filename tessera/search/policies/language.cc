@@ -44,7 +44,7 @@ class Language final : public DrawingPolicy {
   Language(const decide::Space& space, Scorer& scorer, const PolicyOptions& options)
       : DrawingPolicy(space, options),
         scorer_(scorer),
-        adapted_(dynamic_cast<lm::AdaptedReader*>(options.language.get())) {
+        adapter_(options.language ? options.language->adapter() : nullptr) {
     if (!options.language) return;
     TESSERA_CHECK(options.task != nullptr, "a language model writes about a task");
     generator_.emplace(*options.task, *options.language, lm::GenerateOptions{});
@@ -69,7 +69,7 @@ class Language final : public DrawingPolicy {
     const double before = best_s();
     DrawingPolicy::observe(observations);
     stalled_ = best_s() < before || before == 0 ? 0 : stalled_ + observations.size();
-    if (adapted_ == nullptr) return;
+    if (adapter_ == nullptr) return;
     for (const Observation& o : observations) learn(o);
   }
 
@@ -81,8 +81,7 @@ class Language final : public DrawingPolicy {
     const auto answers = lm::transcribe(*space_.sketches()[sketch], o.candidate.choice);
     if (!answers) return;
     const lm::Subject& subject = generator_->subject(o.candidate.sketch);
-    adapted_->adapter().add(subject.task + "\n" + subject.machine, subject, *answers,
-                            -std::log(o.seconds));
+    adapter_->add(subject.task + "\n" + subject.machine, subject, *answers, -std::log(o.seconds));
   }
 
   double best_s() const {
@@ -105,7 +104,7 @@ class Language final : public DrawingPolicy {
   // A model that fails leaves its part to those who need none.
   std::vector<decide::Candidate> written(std::size_t n) {
     if (n == 0) return {};
-    if (adapted_ != nullptr) adapted_->adapter().fit();
+    if (adapter_ != nullptr) adapter_->fit();
     const auto least = static_cast<std::size_t>(std::max(1, options_.draws));
     const std::size_t wanted = std::min(std::max(kDraws * n, least), unseen_count());
     Pool pool;
@@ -190,7 +189,7 @@ class Language final : public DrawingPolicy {
   }
 
   Scorer& scorer_;
-  lm::AdaptedReader* adapted_;  // null: what is measured teaches the language model nothing
+  lm::Adapter* adapter_;  // null: what is measured teaches the language model nothing
   std::optional<lm::Generator> generator_;  // none: there is no language model
   std::size_t stalled_ = 0;                 // trials since the last gain
 };
