@@ -69,6 +69,27 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// Bytes that a window reads become numbers less a zero point on the way, or are stored as such.
+TEST(Structure, WindowsOfBytesMakeThemWider) {
+  const auto dag = [](DType stored) {
+    te::DagBuilder b("w");
+    const ir::Buffer x = b.input("X", stored, {9, 11, 19}),
+                     w = b.constant("W", DType::kF32, {3, 19});
+    const ir::Buffer less =
+        b.compute("less", {{"h", 9}, {"x", 11}, {"c", 19}}, [&](const te::Indices& i) {
+          return ir::cast(DType::kF32, te::at(x, i)) - ir::imm(DType::kF32, 3);
+        });
+    return b.build(
+        {b.reduce("Y", te::Reducer::kSum, {{"h", 9}, {"x", 9}, {"c", 19}}, {{"k", 3}},
+                  [&](const te::Indices& i, const te::Indices& r) {
+                    return te::at(less, {i[0], i[1] + r[0], i[2]}) * te::at(w, {r[0], i[2]});
+                  })});
+  };
+  EXPECT_TRUE(contains(schedule_text(dag(DType::kU8)), "compute_inline less"));
+  EXPECT_FALSE(contains(schedule_text(dag(DType::kF32)), "compute_inline less"));
+  expect_correct(dag(DType::kU8));
+}
+
 TEST(Structure, PaddingOfDepthwiseIsCutOffLoopsOrCopied) {
   const std::string wide = schedule_text(dag_of("depthwise:N=1,H=28,W=28,C=96,KH=5,KW=5,P=2"));
   EXPECT_TRUE(contains(wide, "compute_inline pad"));
