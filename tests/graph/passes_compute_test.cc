@@ -651,6 +651,22 @@ TEST(SplitConcats, AConvolutionOfPartsIsTheSumOfTheirs) {
   }
 }
 
+// Whatever makes the parts stores them narrow; parts that others read stay as they are.
+TEST(SplitConcats, PartsBecomeNarrowOneByOne) {
+  for (const bool read_twice : {false, true}) {
+    Net net;
+    const ValueId all =
+        net.op("concat", {net.input({1, 5, 6}), net.input({1, 5, 3})}, {{"axis", std::int64_t{2}}});
+    const ValueId bytes = net.op("cast", {net.op("round", {net.op("mul", {all, net.scalar(9)})})},
+                                 {{"to", std::string("u8")}});
+    const Graph g = check_pass(
+        net.finish(read_twice ? std::vector<ValueId>{bytes, all} : std::vector<ValueId>{bytes}),
+        split_concats, decided({}));
+    EXPECT_EQ(count(g, "round"), read_twice ? 1 : 2);
+    EXPECT_EQ(std::string(last_node(g).op->name), read_twice ? "cast" : "concat");
+  }
+}
+
 // What SqueezeNet has: a narrow 1x1 convolution behind, a pool between.
 TEST(SplitConcats, WhereThatMovesFewerBytes) {
   const auto made = [&](std::int64_t co, std::int64_t stride) {
