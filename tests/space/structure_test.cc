@@ -69,6 +69,21 @@ bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// An image that becomes bytes with its channels last: vectors of them would have three lanes.
+TEST(Structure, FewChannelsAreComputedAlongTheImage) {
+  const auto dag = [](std::int64_t channels) {
+    te::DagBuilder b("q");
+    const ir::Buffer x = b.input("X", DType::kF32, {channels, 5, 37});
+    return b.build(
+        {b.compute("Y", {{"h", 5}, {"w", 37}, {"c", channels}}, [&](const te::Indices& i) {
+          return ir::cast(DType::kU8, te::at(x, {i[2], i[0], i[1]}) * ir::imm(DType::kF32, 9));
+        })});
+  };
+  EXPECT_TRUE(contains(schedule_text(dag(3)), "annotate Y w.1 vectorize"));
+  EXPECT_FALSE(contains(schedule_text(dag(8)), "annotate Y w.1 vectorize"));
+  expect_correct(dag(3));
+}
+
 // Bytes that a window reads become numbers less a zero point on the way, or are stored as such.
 TEST(Structure, WindowsOfBytesMakeThemWider) {
   const auto dag = [](DType stored) {
