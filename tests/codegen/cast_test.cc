@@ -88,6 +88,18 @@ TEST(CastOnX86, RoundedBytesAreLikeTheInterpreters) {
   expect_like_interp(elementwise({a}, outputs, i, kLanes), {in});
 }
 
+// LLVM aligns what it spills in functions with a frame pointer only; elsewhere every vector that it
+// spills crosses a line.
+TEST(SpillsOnX86, HaveAFramePointer) {
+  const ir::Buffer a = ir::Buffer::make("a", DType::kF32, {64});
+  const ir::Expr i = ir::Var::make("i");
+  const ir::Buffer out = ir::Buffer::make("out", DType::kF32, {64});
+  const auto text =
+      emit_asm(elementwise({a}, {{out, load_vec(a, i * 16, 16)}}, i, 16), avx512_target());
+  ASSERT_TRUE(text.ok()) << text.error().message;
+  EXPECT_GE(count(*text, "movq\t%rsp, %rbp"), 1) << *text;
+}
+
 TEST(BitcastTest, KeepsBits) {
   const ir::Buffer a = ir::Buffer::make("a", DType::kF32, {8});
   const ir::Buffer h = ir::Buffer::make("h", DType::kBF16, {8});

@@ -478,6 +478,29 @@ TEST(SinkReshapes, PointwiseNodesComputeInTheShapeOfTheProduct) {
   }
 }
 
+// What is stored before the reshape stays narrow: of other operands, and of depthwise convolutions.
+TEST(SinkReshapes, WhatIsMadeWiderIsSoBehind) {
+  Net n;
+  const auto wider = [&](ValueId v) {
+    const ValueId bytes = n.op("cast", {v}, {{"to", std::string("u8")}});
+    return n.op("mul",
+                {n.op("sub", {n.op("cast", {bytes}, {{"to", std::string("f32")}}), n.scalar(3)}),
+                 n.scalar(0.5)});
+  };
+  const ValueId other = wider(n.relu(n.input({1, 3, 5, 4})));
+  const ValueId sum = wider(n.op("add", {image_of_product(n, {15, 6}), other}));
+  const ValueId y = n.op("conv", {sum, n.weights({4, 1, 3, 3})},
+                         {{"layout", std::string("nhwc")}, {"group", std::int64_t{4}}});
+  const Graph g = check_pass(n.finish({y}), sink_reshapes);
+  int reshapes = 0;
+  for (const Node& node : g.nodes) {
+    if (std::string_view(node.op->name) != "reshape") continue;
+    EXPECT_EQ(g.type(node.outputs[0]).dtype, DType::kU8);
+    ++reshapes;
+  }
+  EXPECT_EQ(reshapes, 2);
+}
+
 TEST(SinkReshapes, LeavesOperandsThatVaryOverThePositionsAndOtherReshapes) {
   Net n;
   const ValueId rows = n.op("add", {image_of_product(n, {15, 6}), n.weights({1, 3, 1, 1})});
@@ -625,6 +648,22 @@ TEST(SplitConcats, AConvolutionOfPartsIsTheSumOfTheirs) {
     PassOptions exact = decided(split);
     exact.allow_reassociation = false;
     EXPECT_EQ(count(check_pass(made(2, false), split_concats, exact), "conv"), 1);
+  }
+}
+
+// Whatever makes the parts stores them narrow; parts that others read stay as they are.
+TEST(SplitConcats, PartsBecomeNarrowOneByOne) {
+  for (const bool read_twice : {false, true}) {
+    Net net;
+    const ValueId all =
+        net.op("concat", {net.input({1, 5, 6}), net.input({1, 5, 3})}, {{"axis", std::int64_t{2}}});
+    const ValueId bytes = net.op("cast", {net.op("round", {net.op("mul", {all, net.scalar(9)})})},
+                                 {{"to", std::string("u8")}});
+    const Graph g = check_pass(
+        net.finish(read_twice ? std::vector<ValueId>{bytes, all} : std::vector<ValueId>{bytes}),
+        split_concats, decided({}));
+    EXPECT_EQ(count(g, "round"), read_twice ? 1 : 2);
+    EXPECT_EQ(std::string(last_node(g).op->name), read_twice ? "cast" : "concat");
   }
 }
 

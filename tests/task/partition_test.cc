@@ -268,6 +268,39 @@ TEST(Partition, AResidualAddJoinsOneOfItsContractions) {
   EXPECT_EQ(groups[1].nodes.size(), 2u);
 }
 
+// What is narrow goes to memory narrow, and the kernel that adds makes it wider.
+TEST(Partition, WhatAnotherKernelCanWidenIsStoredNarrow) {
+  const auto text = [](const char* narrow, const PartitionOptions& options = {}) {
+    Net n;
+    const ValueId x = n.input({4, 8});
+    const auto rounded = [&](ValueId v) {
+      const ValueId less = n.add("cast", {v}, {{"to", std::string(narrow)}});
+      return n.add("mul", {n.add("cast", {less}, {{"to", std::string("f32")}}), n.weight({})});
+    };
+    const ValueId first = rounded(n.matmul(x, 8, 8)), second = rounded(n.matmul(x, 8, 8));
+    return groups_text(n.finish({n.add("add", {first, second})}), options);
+  };
+  EXPECT_EQ(text("u8"), "contract+cast | contract+cast+cast+mul+cast+mul+add");
+  EXPECT_EQ(text("i32"), "contract+cast+cast+mul | contract+cast+cast+mul+add");
+  PartitionOptions fused;
+  fused.decider = std::make_shared<plan::Decider>(plan::Decisions{{"fusion", plan::kFused}});
+  EXPECT_EQ(text("u8", fused), "contract+cast+cast+mul | contract+cast+cast+mul+add");
+}
+
+// Not so a convolution over all channels, which would make it wider for every place of its window.
+TEST(Partition, DepthwiseConvolutionsWidenWhatTheyRead) {
+  const auto text = [](std::int64_t groups) {
+    Net n;
+    const ValueId less =
+        n.add("cast", {n.add("tanh", {n.input({1, 5, 5, 4})})}, {{"to", std::string("u8")}});
+    const ValueId wide = n.add("cast", {less}, {{"to", std::string("f32")}});
+    return groups_text(n.finish({n.add("conv", {wide, n.weight({4, 4 / groups, 3, 3})},
+                                       {{"layout", std::string("nhwc")}, {"group", groups}})}));
+  };
+  EXPECT_EQ(text(4), "tanh+cast | cast+conv");
+  EXPECT_EQ(text(1), "tanh+cast+cast | conv");
+}
+
 // y = f(m) + matmul(f(m)): joining the add with the first product would need its own result first.
 TEST(Partition, NeverMakesACycle) {
   Net n;

@@ -152,13 +152,35 @@ class Partitioner {
     members_[at(from)].clear();
   }
 
+  // Whether `v` is only made wider, element by element, for a node of another kernel that can do
+  // it: narrow, fewer bytes go to memory.
+  bool is_widened_for_another(ValueId v) const {
+    const Shape& shape = graph_.shape(v);
+    ValueId last = v;
+    for (std::int32_t r = only_reader(v); r >= 0; r = only_reader(last)) {
+      const bool inside = is_pointwise_like(r, shape);
+      if (!inside && !(is_depthwise(r) && graph_.nodes[at(r)].inputs[0] == last)) return false;
+      if (!inside || !alone(r)) return bytes_each(last) > bytes_each(v);
+      const auto& inputs = graph_.nodes[at(r)].inputs;
+      const bool joins = std::any_of(inputs.begin(), inputs.end(), [&](ValueId id) {
+        return id != kNoValue && id != last && !graph_.constant(id);
+      });
+      if (joins) return false;
+      last = graph_.nodes[at(r)].outputs[0];
+    }
+    return false;
+  }
+  int bytes_each(ValueId v) const { return size_bytes(graph_.type(v).dtype); }
+
   // Whether `v`, which could, stays inside a kernel.
   Result<bool> stays_inside(ValueId v) {
-    if (!options_.decider) return true;
+    const bool stored = is_widened_for_another(v);
+    if (!options_.decider) return !stored;
     const Node& node = graph_.nodes[at(uses_.producer[at(v)])];
     const std::string key =
         fmt::format("fuse {} of {}", node.op->name, graph::name_in_plan(graph_, node));
-    const plan::Point point = plan::make_point(plan::PointKind::kFusion, key, plan::kFused);
+    const plan::Point point =
+        plan::make_point(plan::PointKind::kFusion, key, stored ? plan::kStored : plan::kFused);
     TESSERA_TRY(const std::int32_t value, options_.decider->decide(point));
     return point.label(value) == plan::kFused;
   }
@@ -265,7 +287,9 @@ class Partitioner {
   Result<bool> prepared_inside(ValueId v, std::int32_t n) {
     const std::int32_t producer = uses_.producer[at(v)];
     const std::int32_t source = group_of_[at(producer)];
-    const bool moved = options_.moves_inside ? only_moves(source, n) : changed_concat(source, n);
+    const bool moved =
+        (options_.moves_inside ? only_moves(source, n) : changed_concat(source, n)) ||
+        (is_depthwise(n) && only_widens(source, v));
     if (!options_.decider) return moved;
     const Node& node = graph_.nodes[at(producer)];
     const plan::Point point = plan::make_point(
@@ -285,18 +309,39 @@ class Partitioner {
     return point->label(value) == plan::kChained;
   }
 
-  // A depthwise convolution with channels last, and pointwise nodes behind it.
+  // With channels last.
+  bool is_depthwise(std::int32_t n) const {
+    const Node& node = graph_.nodes[at(n)];
+    if (!is_conv(n) || node.attrs.word("layout") != "nhwc") return false;
+    const std::int64_t channels = graph_.shape(node.outputs[0]).back();
+    return channels >= 2 && node.attrs.integer("group", 1) == channels;
+  }
+
+  // A depthwise convolution, and pointwise nodes behind it.
   bool only_depthwise(std::int32_t group) const {
     int windows = 0;
     for (const std::int32_t n : members_[at(group)]) {
       if (fusion(n) == Fusion::kPointwise) continue;
-      const Node& node = graph_.nodes[at(n)];
-      if (!is_conv(n) || node.attrs.word("layout") != "nhwc") return false;
-      const std::int64_t channels = graph_.shape(node.outputs[0]).back();
-      if (channels < 2 || node.attrs.integer("group", 1) != channels) return false;
+      if (!is_depthwise(n)) return false;
       ++windows;
     }
     return windows == 1;
+  }
+
+  // What the group makes of one narrower value.
+  bool only_widens(std::int32_t group, ValueId v) const {
+    const std::vector<std::int32_t>& members = members_[at(group)];
+    ValueId from = kNoValue;
+    for (const std::int32_t n : members) {
+      for (const ValueId id : graph_.nodes[at(n)].inputs) {
+        if (id == kNoValue || graph_.constant(id)) continue;
+        const std::int32_t p = uses_.producer[at(id)];
+        if (p >= 0 && group_of_[at(p)] == group) continue;
+        if (from != kNoValue && from != id) return false;
+        from = id;
+      }
+    }
+    return from != kNoValue && bytes_each(from) < bytes_each(v) && only(group, false);
   }
 
   // A contraction or a window takes in what it alone reads, as an operand that its kernel prepares,

@@ -131,7 +131,7 @@ class Inliner {
       const bool copy = is_constant_copy(analysis_, s);
       if (inlining_ == Inlining::kLazy && nest.reduces() && !copy) return false;
       if (is_contraction(nest) && !copy) return false;
-      if (is_lanewise(nest) && (s.cost > 0 || !is_shifted(s))) return false;
+      if (is_lanewise(nest) && (s.cost > (widens(s) ? kCheap : 0) || !is_shifted(s))) return false;
       if (is_lanewise(nest) && mostly_padding(s)) return false;
       if (pads_last_axis(s, nest)) return false;
       if (nodes_[site] + use.copies * s.nodes > kMaxNodes) return false;
@@ -139,6 +139,16 @@ class Inliner {
       evaluations += use.evaluations * nest.iterations();
     }
     return eager || s.cost <= kCheap || evaluations <= kMaxRepeats * std::max(1.0, s.elements());
+  }
+
+  // What it reads is stored narrower: fewer bytes for a little more work.
+  bool widens(const Stage& s) const {
+    return std::any_of(s.reads.begin(), s.reads.end(), [&](const Access& read) {
+      if (size_bytes(read.buffer->dtype) < size_bytes(s.dtype())) return true;
+      const int p = analysis_.producer(read.buffer);
+      return p >= 0 && !analysis_.stages[static_cast<std::size_t>(p)].reduces() &&
+             widens(analysis_.stages[static_cast<std::size_t>(p)]);
+    });
   }
 
   static bool has_select(const Stage& s) {

@@ -11,6 +11,10 @@ namespace tessera::space {
 namespace {
 
 constexpr std::int64_t kManyVectors = 16;
+// What LLVM keeps for a vector of columns, beside the sums, where rows are broadcast: that of this
+// step, that of the next one, which it loads ahead, and one of the epilogue. With less it spills
+// sums in every step.
+constexpr std::int64_t kVectorRegisters = 3;
 // Sums that tile registers hold at once, and rows that are worth a tile.
 constexpr std::int64_t kSumTiles = 4, kLeastTileRows = 4;
 
@@ -178,11 +182,27 @@ class DotWriter {
     choose_order(bytes_of(product_.a.buffer) > bytes_of(product_.b.buffer));
     packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, columns(), -1, 0,
                                !b_constant(), group_));
-    // Weights come from farther away than L2 once, for the first of several tiles of rows: between
-    // two runs, a model reads more of them than fits.
-    const bool far = !rows_outside_ && b_constant() &&
-                     bytes_of(product_.b.buffer) > static_cast<double>(context_.target.l1_bytes);
-    prefetch_ = context_.chooser.flag(name, "prefetch", PointKind::kCache, far);
+    choose_prefetch();
+  }
+
+  // Weights come from farther away than L2 once, for the first of several tiles of rows: between
+  // two runs, a model reads more of them than fits.
+  void choose_prefetch() {
+    const std::int64_t near = tiles_ ? context_.target.l1_bytes : context_.l2_bytes() / 4;
+    const bool far =
+        !rows_outside_ && b_constant() && bytes_of(product_.b.buffer) > static_cast<double>(near);
+    prefetch_ = context_.chooser.flag(stage_.op.name, "prefetch", PointKind::kCache, far);
+  }
+
+  // All columns stay in L2: rows outside then read and write memory as it lies. Many weights for
+  // few tiles are better fetched panel by panel.
+  bool reads_all_columns() const {
+    constexpr std::int64_t kFewTiles = 32;
+    const double bytes = bytes_of(product_.b.buffer);
+    const auto l2 = static_cast<double>(context_.l2_bytes());
+    const bool fetched =
+        4 * bytes > l2 && parts_of(row_extent(stage_, product_), rows_) <= kFewTiles;
+    return product_.rows.empty() && 2 * bytes <= l2 && !fetched;
   }
 
   static double bytes_of(const ir::Buffer& buffer) {
@@ -205,7 +225,8 @@ class DotWriter {
                               .columns = stage_.extent(product_.vector),
                               .depth = parts_of(depth, group_),
                               .lanes = lanes_,
-                              .packed = false};
+                              .packed = false,
+                              .per_vector = context_.core().lane_operands ? 1 : kVectorRegisters};
     // Panels of one row are none.
     const RegisterTile tile = choose_tile_of(
         context_, stage_.op.name, request, choose_tile(request, context_.target),
@@ -215,7 +236,10 @@ class DotWriter {
     rows_ = tile.rows;
     vectors_ = whole_vectors(tile);
     steps_ = choose_steps();
-    if (product_.row >= 0) choose_order(false);
+    if (product_.row >= 0) {
+      choose_order(reads_all_columns());
+      choose_prefetch();
+    }
     packs_.push_back(make_pack(context_, product_, product_.b, product_.vector, columns(), -1, 0,
                                !b_constant(), group_));
     if (pack_a) {
@@ -367,6 +391,7 @@ class DotWriter {
       if (prefetch_) w.prefetch(name, groups[0], packs_.front().name, 0);
       return;
     }
+    if (prefetch_) w.prefetch(name, groups[0], packs_.front().name, 0);
     order.push_back(groups[1]);
     order.insert(order.end(), tile.begin(), tile.end());
     order.insert(order.end(), {vector[0], vector[1], groups[2]});

@@ -125,10 +125,35 @@ std::size_t vector_axis(const Stage& s) {
   return last;
 }
 
+// What is computed of images with few channels, whose elements stand side by side only where they
+// are written: vectors lie along the image.
+void schedule_across(Context& c, const Stage& s, std::size_t transposed) {
+  const std::string& name = s.op.name;
+  const std::size_t last = s.rank() - 1;
+  std::vector<OuterLoop> outer;
+  for (std::size_t i = 0; i < last; ++i) {
+    if (i != transposed) outer.push_back({s.axis_name(i), s.extent(i)});
+  }
+  const std::size_t limit = std::max<std::size_t>(1, outer.size());
+  const std::int64_t step = at_most(c.lanes(DType::kF32), s.extent(transposed));
+  const Loops parts = c.writer.split(name, s.axis_name(transposed), {step});
+  outer.push_back({parts[0], parts_of(s.extent(transposed), step)});
+  Loops order = names_of(outer);
+  order.insert(order.end(), {s.axis_name(last), parts[1]});
+  c.writer.reorder(name, order);
+  c.writer.unroll(name, s.axis_name(last));
+  c.writer.vectorize(name, parts[1]);
+  share_out(c, name, choose_sharing(c, name, s.elements() * (4 + s.cost)), outer, limit);
+}
+
 void schedule_rows(Context& c, const Stage& s) {
   const std::string& name = s.op.name;
   const std::size_t last = vector_axis(s);
   const int transposed = transposed_axis(s);
+  constexpr std::int64_t kFewChannels = 4;
+  const bool narrow = size_bytes(s.dtype()) < size_bytes(DType::kF32);
+  if (transposed >= 0 && narrow && s.cost > 0 && s.extent(s.rank() - 1) <= kFewChannels)
+    return schedule_across(c, s, static_cast<std::size_t>(transposed));
   std::vector<OuterLoop> outer;
   Loops inner;
   const std::int64_t tile =

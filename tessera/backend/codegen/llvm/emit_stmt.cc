@@ -32,6 +32,9 @@ void set_attributes(llvm::Function* f, const target::Target& target) {
   const std::string bits = std::to_string(target.vector_bytes * 8);
   f->addFnAttr("prefer-vector-width", bits);
   f->addFnAttr("min-legal-vector-width", bits);
+  // LLVM aligns the stack for what it spills only in functions that have a frame pointer anyway.
+  // Elsewhere every vector that it spills crosses a line.
+  if (target.arch == target::Arch::kX86_64) f->addFnAttr("frame-pointer", "all");
 }
 
 }  // namespace

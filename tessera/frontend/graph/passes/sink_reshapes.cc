@@ -1,5 +1,6 @@
 // A 1x1 convolution that became a product of matrices ends in a reshape to the image. Pointwise
 // nodes behind it move in front of that reshape, so that they run in the kernel of the product.
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -31,8 +32,52 @@ std::optional<Shape> broadcast_shape(const Shape& shape, const Shape& from, cons
   return Shape{to.back()};
 }
 
-Result<ValueId> sink(Editor& e, const Node& node) {
+// The operand that `node` computes element by element, from that and numbers; kNoValue: it does
+// not.
+ValueId only_operand(const Editor& e, const Node& node) {
+  ValueId out = kNoValue;
   if (node.op->fusion != Fusion::kPointwise) return kNoValue;
+  for (const ValueId id : node.inputs) {
+    if (id == kNoValue || (e.constant_of(id) && e.shape(id).empty())) continue;
+    if (out != kNoValue || e.shape(id) != e.shape(node.outputs[0])) return kNoValue;
+    out = id;
+  }
+  return out;
+}
+
+// Whether `id` is a narrower value made wider.
+bool is_widened(const Editor& e, ValueId id) {
+  ValueId from = id;
+  while (const Node* node = e.producer(from)) {
+    from = only_operand(e, *node);
+    if (from == kNoValue) return false;
+    if (size_bytes(e.dtype(from)) < size_bytes(e.dtype(id))) return true;
+  }
+  return false;
+}
+
+// What is made wider is so behind the reshape: then its kernel stores it narrow.
+Result<ValueId> reshaped(Editor& e, ValueId id, const Shape& shape) {
+  if (!is_widened(e, id)) return e.add("reshape", {id}, {{"shape", shape}});
+  const Node node = *e.producer(id);
+  TESSERA_TRY(const ValueId from, reshaped(e, only_operand(e, node), shape));
+  std::vector<ValueId> inputs = node.inputs;
+  std::replace(inputs.begin(), inputs.end(), only_operand(e, node), from);
+  return e.add(node.op->name, inputs, node.attrs);
+}
+
+// A depthwise convolution makes what it reads wider.
+Result<ValueId> widen_behind(Editor& e, const Node& node) {
+  if (!node.op->is(fact::kConvolves) || node.attrs.integer("group", 1) < 2) return kNoValue;
+  const Node* reshape = e.producer(node.inputs[0], "reshape");
+  if (!reshape || !is_widened(e, reshape->inputs[0])) return kNoValue;
+  std::vector<ValueId> inputs = node.inputs;
+  TESSERA_TRY(inputs[0], reshaped(e, reshape->inputs[0], e.shape(node.inputs[0])));
+  return e.add(node.op->name, inputs, node.attrs);
+}
+
+Result<ValueId> sink(Editor& e, const Node& node) {
+  if (node.op->fusion != Fusion::kPointwise) return widen_behind(e, node);
   const Shape to = e.shape(node.outputs[0]);
   const Node* reshape = nullptr;
   for (const ValueId id : node.inputs) {
@@ -56,7 +101,7 @@ Result<ValueId> sink(Editor& e, const Node& node) {
     } else if (e.shape(id) == shapes[i]) {
       inputs.push_back(id);
     } else {
-      TESSERA_TRY(const ValueId other, e.add("reshape", {id}, {{"shape", shapes[i]}}));
+      TESSERA_TRY(const ValueId other, reshaped(e, id, shapes[i]));
       inputs.push_back(other);
     }
   }

@@ -2,6 +2,8 @@
 // side, and the partial sums are stored once more instead.
 // pool(concat(a, b)) -> concat(pool(a), pool(b)): less is copied, or nothing where a convolution
 // follows.
+// cast(f(concat(a, b))) -> concat(cast(f(a)), cast(f(b))), to a narrower type: what makes a and b
+// stores them narrow.
 #include <algorithm>
 #include <string_view>
 
@@ -95,20 +97,63 @@ Result<ValueId> sum_of_parts(Editor& e, const Node& conv, const Node& concat) {
   return sum;
 }
 
+// The operand of what the node computes element by element from that and numbers; kNoValue: there
+// is none, or others read the operand.
+ValueId only_operand(const Editor& e, const Node& node) {
+  ValueId out = kNoValue;
+  if (node.op->fusion != Fusion::kPointwise) return kNoValue;
+  for (const ValueId id : node.inputs) {
+    if (id == kNoValue || (e.constant_of(id) && e.shape(id).empty())) continue;
+    if (out != kNoValue || !e.has_one_reader(id)) return kNoValue;
+    out = id;
+  }
+  return out;
+}
+
+Result<ValueId> narrow_parts(Editor& e, const Node& node) {
+  if (std::string_view(node.op->name) != "cast" || !is_float(e.dtype(node.inputs[0])) ||
+      size_bytes(node.attrs.dtype("to")) >= size_bytes(e.dtype(node.inputs[0])))
+    return kNoValue;
+  std::vector<const Node*> chain = {&node};
+  ValueId from = only_operand(e, node);
+  const Node* concat = nullptr;
+  while (from != kNoValue && !(concat = e.producer(from, "concat"))) {
+    const Node* next = e.producer(from);
+    if (!next) return kNoValue;
+    chain.push_back(next);
+    from = only_operand(e, *next);
+  }
+  if (!concat) return kNoValue;
+  std::vector<ValueId> parts = concat->inputs;
+  for (ValueId& part : parts) {
+    for (auto step = chain.rbegin(); step != chain.rend(); ++step) {
+      std::vector<ValueId> inputs = (*step)->inputs;
+      for (ValueId& id : inputs) {
+        if (id != kNoValue && !e.constant_of(id)) id = part;
+      }
+      TESSERA_TRY(part, e.add((*step)->op->name, inputs, (*step)->attrs));
+    }
+  }
+  return e.add("concat", parts, concat->attrs);
+}
+
 }  // namespace
 
 Result<bool> split_concats(Graph& graph, const PassOptions& options) {
-  if (!options.allow_reassociation) return false;
-  return Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
-    const Node* concat = joined_channels(e, node);
-    if (!concat) return kNoValue;
-    const plan::Point point = plan::make_point(
-        plan::PointKind::kSplit, key_of(e, node, *concat),
-        saves_bytes(e, node, *concat, options.rules) ? plan::kSplitUp : plan::kJoined);
-    TESSERA_TRY(const std::string chosen, decide(options, point));
-    if (chosen == plan::kJoined) return kNoValue;
-    return is_pool(node) ? pools_of_parts(e, node, *concat) : sum_of_parts(e, node, *concat);
-  });
+  TESSERA_TRY(const bool narrowed, Editor(graph).rewrite(narrow_parts));
+  if (!options.allow_reassociation) return narrowed;
+  TESSERA_TRY(
+      const bool split, Editor(graph).rewrite([&](Editor& e, const Node& node) -> Result<ValueId> {
+        const Node* concat = joined_channels(e, node);
+        if (!concat) return kNoValue;
+        const plan::Point point = plan::make_point(
+            plan::PointKind::kSplit, key_of(e, node, *concat),
+            saves_bytes(e, node, *concat, options.rules) ? plan::kSplitUp : plan::kJoined);
+        TESSERA_TRY(const std::string chosen, decide(options, point));
+        if (chosen == plan::kJoined) return kNoValue;
+        return is_pool(node) ? pools_of_parts(e, node, *concat) : sum_of_parts(e, node, *concat);
+      }));
+  return narrowed || split;
 }
 
 }  // namespace tessera::graph
