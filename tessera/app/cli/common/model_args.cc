@@ -9,7 +9,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "tessera/app/cli/common/arrays.h"
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/compile/float_products.h"
 #include "tessera/backend/artifact/metadata.h"
@@ -33,7 +33,15 @@ Result<std::int64_t> parse_size(std::string_view text, const std::string& whole)
 // A model may be imported several times in a run; its flaws are told once.
 void warn_once(const std::string& text) {
   static std::set<std::string> told;
-  if (told.insert(text).second) fmt::print(stderr, "tessera: warning: {}\n", text);
+  if (told.insert(text).second) print_warning(text);
+}
+
+std::vector<std::string> devices() { return {"host", "cuda", "opencl"}; }
+
+std::vector<std::string> code_targets() {
+  std::vector<std::string> names = target::target_names();
+  names.insert(names.end(), {"cuda", "opencl"});
+  return names;
 }
 
 // NAME=TEXT or NAME=@FILE.

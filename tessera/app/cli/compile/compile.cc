@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/app/bench/write_artifact.h"
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/plan_args.h"
@@ -56,10 +57,9 @@ std::ptrdiff_t count_changed(const app::ZeroTrialResult& r) {
 // what it lacks.
 void warn_of_judged(const CompileArgs& args, const app::WrittenArtifact& written) {
   if (args.plan.plan.empty() || !written.judged || count_changed(*written.judged) == 0) return;
-  fmt::print(stderr,
-             "tessera: warning: {}: has schedules for {} of {} tasks; learned models judge the "
-             "others\n",
-             args.plan.plan, written.tasks - written.judged->tasks.size(), written.tasks);
+  print_warning(fmt::format("{}: has schedules for {} of {} tasks; learned models judge the others",
+                            args.plan.plan, written.tasks - written.judged->tasks.size(),
+                            written.tasks));
 }
 
 Result<app::WrittenArtifact> compile(const CompileArgs& args,
@@ -74,10 +74,8 @@ Result<app::WrittenArtifact> compile(const CompileArgs& args,
   TESSERA_TRY(const target::Target target,
               fast_target(runtime::resolve_target(args.target), args.model));
   if (target.cpu.starts_with("apple")) {
-    fmt::print(stderr,
-               "tessera: warning: {}: writes ELF files for Linux on such a machine, none "
-               "for macOS\n",
-               target.name);
+    print_warning(fmt::format("{}: writes ELF files for Linux on such a machine, none for macOS",
+                              target.name));
   }
   TESSERA_TRY(app::CompileOptions how, compile_options(args.model, code_target(target, args)));
   const bool written = args.language != app::kNoModel;

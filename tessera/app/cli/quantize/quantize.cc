@@ -11,7 +11,7 @@
 
 #include <fmt/ranges.h>
 
-#include "tessera/app/cli/common/arrays.h"
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/outputs.h"
@@ -80,9 +80,9 @@ Result<app::CalibrationData> read_calibration(const QuantizeArgs& args, const on
       return make_error(ErrorCode::kInvalidArgument,
                         "--calibration {}: the number of samples must be from 1 to 10000", word);
   }
-  fmt::print(stderr,
-             "tessera: WARNING: calibrating with random values. Ranges and errors of a trained "
-             "model will be WRONG: give real inputs with --calibration\n");
+  print_warning(
+      "calibrating with random values. Ranges and errors of a trained model will be WRONG: give "
+      "real inputs with --calibration");
   return data;
 }
 
@@ -215,7 +215,7 @@ int quantize_command(QuantizeArgs& args) {
   print_result(args, *q,
                static_cast<std::int64_t>(std::filesystem::file_size(args.output, ignored)));
   if (!q->accuracy || args.options.tolerance.holds(*q->accuracy)) return kOk;
-  fmt::print(stderr, "tessera: warning: the tolerance {} does not hold\n", args.tolerance);
+  print_warning(fmt::format("the tolerance {} does not hold", args.tolerance));
   return kWrongNumbers;
 }
 
