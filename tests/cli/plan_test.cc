@@ -71,6 +71,19 @@ TEST_F(PlanFlag, PlansBesideAModelThatLackItsTasksAreNamed) {
     EXPECT_NE(done.err.find(said), std::string::npos) << done.err;
 }
 
+TEST_F(PlanFlag, PlansOfAnotherProcessorAreNamed) {
+  for (const Json& task : tasks_) add(task, {});
+  std::string target = plan_["target"];
+  const std::size_t cpu = target.find(" cpu=") + 5;
+  target.replace(cpu, target.find(' ', cpu) - cpu, "elsewhere");
+  plan_["target"] = target;
+  const Finished done = compile("one", {"--plan", write(), "--emit", "obj"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("warning: " + folder_ + "/a.plan: was tuned on elsewhere, not on "),
+            std::string::npos)
+      << done.err;
+}
+
 TEST_F(PlanFlag, RebuildsTheSameBytesAndUsesItsSchedules) {
   for (const Json& task : tasks_) add(task, {});
   const std::string plan = write();

@@ -241,7 +241,7 @@ int bench_ops(const BenchArgs& args, const target::Target& target, const SuiteLi
   const PlanArgs& plan_args = args.model_bench.plan;
   const auto plan = plan_schedules(plan_args, target);
   if (!plan.ok()) return report(plan.error());
-  warn_of_threads(plan_args, *plan, target, args.threads);
+  warn_of_origin(plan_args, *plan, target, args.threads);
   app::PeakOf peak(target, args.threads, timing);
   std::vector<app::BenchResult> results;
   bool wrong = false;

@@ -188,7 +188,7 @@ Result<std::vector<BesidePlan>> add_beside(const std::vector<std::string>& names
     if (name != kDefaults) {
       added.args = {.plan = name, .strict = false};
       TESSERA_TRY(added.plan, plan_schedules(added.args, run.target));
-      warn_of_threads(added.args, added.plan, run.target, run.threads);
+      warn_of_origin(added.args, added.plan, run.target, run.threads);
     }
     options->beside.push_back({name, added.plan});
   }
@@ -231,7 +231,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   options.compile.cache = kernel_cache(args.no_cache);
   Result<std::optional<app::PlanSchedules>> plan = plan_schedules(args.plan, run.target);
   if (!plan) return report(plan.error());
-  warn_of_threads(args.plan, *plan, run.target, run.threads);
+  warn_of_origin(args.plan, *plan, run.target, run.threads);
   const Result<std::vector<BesidePlan>> others = add_beside(args.beside, run, &options);
   if (!others) return report(others.error());
   options.compile.plan = *plan;

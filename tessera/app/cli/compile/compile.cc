@@ -87,7 +87,7 @@ Result<app::WrittenArtifact> compile(const CompileArgs& args,
   how.progress = build_progress();
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));
   how.plan = *plan;
-  warn_of_threads(args.plan, *plan, target, how.target.code_threads());
+  warn_of_origin(args.plan, *plan, target, how.target.code_threads());
   artifact::ArtifactOptions options = args.options;
   options.emit = kEmit.at(args.emit);
   options.weights = kWeights.at(args.weights);

@@ -119,7 +119,7 @@ Result<app::RunOutputs> run_any(const RunArgs& args, std::optional<app::PlanSche
     }
     options.import.shapes.try_emplace(name, tensor.shape());
   }
-  warn_of_threads(args.plan, *plan, machine, args.threads);
+  warn_of_origin(args.plan, *plan, machine, args.threads);
   const auto give = [&](const std::vector<std::string>& wanted,
                         const std::vector<graph::TensorType>& types,
                         const exec::CompiledModel* model) {
