@@ -138,7 +138,7 @@ TEST(CopiedProgram, SaysThatItHasNoWeights) {
   fs::create_hard_link(TESSERA_BINARY, folder / "tessera", error);
   if (error) fs::copy_file(TESSERA_BINARY, folder / "tessera");
   const std::string compile = (folder / "tessera").string() +
-                              " compile zoo:mlp --threads 1 --search-model shipped -o " +
+                              " compile zoo:mlp --threads 1 --cost-model shipped -o " +
                               (folder / "out").string();
   if (!fs::exists("/usr/share/tessera") && !fs::exists("/usr/local/share/tessera")) {
     const Finished none = run_shell("env -u TESSERA_SHARE " + compile);

@@ -110,7 +110,7 @@ TEST_F(PlanFlag, AbsentTasksGetTheirDefaultAndAreNamed) {
 TEST_F(PlanFlag, WhatModelsPickIsAPlan) {
   const std::string plan = folder_ + "/picked.plan";
   const Finished judged =
-      compile("one", {"--picked", plan, "--search-model", "shipped", "--threads", "1"});
+      compile("one", {"--picked", plan, "--cost-model", "shipped", "--threads", "1"});
   ASSERT_EQ(judged.code, 0) << judged.err;
   const Finished done = compile("two", {"--plan", plan, "--threads", "1"});
   ASSERT_EQ(done.code, 0) << done.err;

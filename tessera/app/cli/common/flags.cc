@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <set>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/duration.h"
 #include "tessera/app/cli/manual/manual.h"
@@ -163,6 +165,7 @@ struct Flags::State {
   std::unique_ptr<CLI::App> own;  // of a whole program
   std::deque<Option> options;
   std::deque<std::unique_ptr<Flags>> commands;
+  std::map<std::string, std::string> renamed;  // flags of today by their former names
 };
 
 Flags::Flags(CLI::App* app) : app_(app), state_(std::make_unique<State>()) {}
@@ -235,6 +238,9 @@ void Flags::version(const std::string& text) { app_->set_version_flag("--version
 void Flags::hide() { app_->group(""); }
 void Flags::leave_help() { app_->set_help_flag(); }
 void Flags::prefix_command() { app_->prefix_command(); }
+void Flags::renamed(const std::string& before, const std::string& now) {
+  state_->renamed[before] = now;
+}
 void Flags::callback(std::function<void()> run) { app_->callback(std::move(run)); }
 std::vector<std::string> Flags::remaining() const { return app_->remaining(); }
 
@@ -356,20 +362,37 @@ CommandDescription describe_program() {
   return program ? describe(*program) : CommandDescription{};
 }
 
+void Flags::take_renamed(std::vector<std::string>* words) const {
+  const Flags* command = this;
+  for (std::string& word : *words) {
+    const auto sub = std::ranges::find_if(command->state_->commands, [&](const auto& flags) {
+      return flags->app_->get_name() == word;
+    });
+    if (sub != command->state_->commands.end()) command = sub->get();
+    const std::size_t end = std::min(word.find('='), word.size());
+    const auto found = command->state_->renamed.find(word.substr(0, end));
+    if (found == command->state_->renamed.end()) continue;
+    print_warning(fmt::format("{} is called {} now", found->first, found->second));
+    word.replace(0, end, found->second);
+  }
+}
+
 std::optional<int> Flags::parse(int argc, char** argv) {
   program = app_;
-  std::vector<char*> words(argv, argv + argc);
-  static char ask[] = "--help";
+  std::vector<std::string> words(argv, argv + argc);
   // `help COMMAND...` is `COMMAND... --help`.
-  if (argc > 1 && std::string_view(argv[1]) == "help") {
+  if (argc > 1 && words[1] == "help") {
     words.erase(words.begin() + 1);
-    words.push_back(ask);
+    words.emplace_back("--help");
   }
-  const int count = static_cast<int>(words.size());
-  if (const Result<void> known = check_command(*app_, count, words.data()); !known.ok())
+  take_renamed(&words);
+  std::vector<char*> texts;
+  for (std::string& word : words) texts.push_back(word.data());
+  const int count = static_cast<int>(texts.size());
+  if (const Result<void> known = check_command(*app_, count, texts.data()); !known.ok())
     return report(known.error());
   try {
-    app_->parse(count, words.data());
+    app_->parse(count, texts.data());
   } catch (const CLI::ParseError& e) {
     return explain(*app_, e);
   }

@@ -83,6 +83,9 @@ class Flags {
   void leave_help();                      // --help is no flag of this command
   void prefix_command();                  // the rest of the line is `remaining`
 
+  // What the flag `now` of this command was called: taken as it, with a line that says so.
+  void renamed(const std::string& before, const std::string& now);
+
   void callback(std::function<void()> run);  // when the user chose it
   std::vector<std::string> remaining() const;
 
@@ -94,6 +97,7 @@ class Flags {
  private:
   struct State;
   explicit Flags(CLI::App* app);
+  void take_renamed(std::vector<std::string>* words) const;
 
   CLI::App* app_;
   std::unique_ptr<State> state_;

@@ -25,9 +25,9 @@ struct CompileArgs {
   ModelArgs model;
   PlanArgs plan;
   std::string output, target = "host", emit = "so", weights = "auto", picked;
-  std::string search_model, language = app::kNoModel;  // empty: as the language needs it
+  std::string cost_model, language = app::kNoModel;  // empty: as the language needs it
   artifact::ArtifactOptions options;
-  int threads = 0;  // 0: one a core of the target
+  int threads = 0;  // 0: one per core of the target
   bool check = false, json = false;
 };
 
@@ -79,9 +79,9 @@ Result<app::WrittenArtifact> compile(const CompileArgs& args,
   }
   TESSERA_TRY(app::CompileOptions how, compile_options(args.model, code_target(target, args)));
   const bool written = args.language != app::kNoModel;
-  how.cost_model = !args.search_model.empty() ? args.search_model
-                   : written                  ? app::kShipped
-                                              : app::kNoModel;
+  how.cost_model = !args.cost_model.empty() ? args.cost_model
+                   : written                ? app::kShipped
+                                            : app::kNoModel;
   how.language = args.language;
   how.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
   how.progress = build_progress();
@@ -182,11 +182,12 @@ void add_compile(Flags& app, std::function<int()>* run) {
       ->check(range(1, 1024))
       ->hide_default();
   sub->add_option(
-         "--search-model", args->search_model,
+         "--cost-model", args->cost_model,
          "Cost model that may replace default schedules of one-threaded code and of GPUs, "
          "nothing measured, where it was trained on kernels of the kind: a file, several that "
          "judge together (A,B,C), shipped, or none (default; with --language, shipped)")
       ->hide_default();
+  sub->renamed("--search-model", "--cost-model");
   sub->add_option("--language", args->language,
                   "Language model that proposes schedules to the cost model: a file, shipped, or "
                   "none (default)");

@@ -37,8 +37,8 @@ struct TuneArgs {
   std::vector<std::string> models, ops, sources, tasks, judges, peers = {"ort"};
   double budget_s = 0;
   bool budget_given = false, policy_given = false;
-  std::string policy = "evolutionary", cost_model = "xgb", objective = "rank";
-  std::string pretrained = app::kShipped, target = "host", language = app::kShipped;
+  std::string policy = "evolutionary", learner = "gbt", objective = "rank";
+  std::string cost_model = app::kShipped, target = "host", language = app::kShipped;
   std::string level = "kernel";
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
@@ -85,11 +85,11 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   const bool limited =
       args.trials > 0 || args.trials_per_task > 0 || args.trials_in_place > 0 || args.budget_given;
   if (!limited) o.budget_s = kDefaultBudgetSeconds;
-  o.learner.model = args.cost_model;
+  o.learner.model = args.learner;
   o.learner.objective = args.objective;
   o.learner.seed = args.seed;
-  o.learner.pretrained = app::model_paths(args.pretrained, o.target);
-  o.pretrained_optional = args.pretrained == app::kShipped;
+  o.learner.pretrained = app::model_paths(args.cost_model, o.target);
+  o.pretrained_optional = args.cost_model == app::kShipped;
   o.learner.code_threads = o.measure.threads;
   const app::PolicyVariant base{.policy_options = o.policy_options, .learner = o.learner};
   TESSERA_TRY(const app::PolicyVariant variant, app::policy_variant(args.policy, base, o.target));
@@ -118,9 +118,9 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   o.seed = args.seed;
   o.measure.seed = args.seed;
   o.command = fmt::format(
-      "--policy {} --model {} --pretrained {} --objective {} --budget {} --trials {} "
+      "--policy {} --learner {} --cost-model {} --objective {} --budget {} --trials {} "
       "--trials-per-task {}",
-      args.policy, args.cost_model, args.pretrained, args.objective,
+      args.policy, args.learner, args.cost_model, args.objective,
       o.budget_s > 0 ? to_duration(o.budget_s) : "none", args.trials, args.trials_per_task);
   if (args.trials_in_place > 0)
     o.command += fmt::format(" --trials-in-place {}", args.trials_in_place);
@@ -424,13 +424,14 @@ const Option* add_search_flags(Flags& sub, TuneArgs& args) {
   sub.add_option("--language", args.language,
                  "Weights that policy lm writes by (see lm pretrain), or shipped: those that come "
                  "with Tessera for this machine (default)");
-  sub.add_option("--model", args.cost_model,
-                 fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
+  sub.add_option("--cost-model", args.cost_model,
+                 "Trained cost model to start from: a file, several that judge together (A,B,C), "
+                 "none, or shipped: what comes with Tessera for this machine");
+  sub.renamed("--pretrained", "--cost-model");
+  sub.add_option("--learner", args.learner, "What is fitted to the trials, and corrects it")
       ->check(one_of(model_names()));
-  sub.add_option("--objective", args.objective, "Objective of the cost model: rank or regression");
-  sub.add_option("--pretrained", args.pretrained,
-                 "Model to start from: a file, several that judge together (A,B,C), none, or "
-                 "shipped: what comes with Tessera for this machine");
+  sub.renamed("--model", "--learner");
+  sub.add_option("--objective", args.objective, "Objective of --learner: rank or regression");
   sub.add_option("--sources", args.sources,
                  "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
       ->delimiter(',');
