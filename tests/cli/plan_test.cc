@@ -27,12 +27,12 @@ class PlanFlag : public ::testing::Test {
     ASSERT_EQ(listed.code, 0) << listed.err;
     tasks_ = Json::parse(listed.out)["tasks"];
     ASSERT_GE(tasks_.size(), 2u);
-    const Finished shown = run({"targets"});
+    const Finished shown = run({"targets", "--json"});
     ASSERT_EQ(shown.code, 0) << shown.err;
     plan_ = {{"format", "tessera plan"},
              {"version", 1},
              {"model", kModel},
-             {"target", shown.out.substr(0, shown.out.find('\n'))},
+             {"target", Json::parse(shown.out)[0]["text"]},
              {"threads", 1},
              {"algorithms", Json::object()},
              {"tasks", Json::object()}};
