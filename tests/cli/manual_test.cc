@@ -94,6 +94,14 @@ TEST(Completion, OfBashFollowsTheCommandLine) {
   EXPECT_EQ(complete("tessera compile --emit so LICEN"), "LICENSE\n");
   EXPECT_EQ(complete("tessera run --outp").rfind("--output", 0), 0u);
   EXPECT_EQ(complete("tessera --ver"), "--version\n");
+  EXPECT_EQ(complete("tessera check zoo:len"), "zoo:lenet\n");
+  EXPECT_EQ(complete("tessera check zoo : len"), "lenet\n") << "bash breaks words at colons";
+  EXPECT_EQ(complete("tessera tune zoo :").find("zoo:"), std::string::npos);
+  EXPECT_NE(complete("tessera tune zoo :").find(" lenet "), std::string::npos);
+  EXPECT_EQ(complete("tessera run LICEN"), "LICENSE\n");
+  EXPECT_EQ(complete("tessera compile --target neoverse-v"), "neoverse-v1 neoverse-v2\n");
+  EXPECT_EQ(complete("tessera run --target cu"), "cuda\n");
+  EXPECT_EQ(complete("tessera compile zoo:mlp --output LICEN"), "LICENSE\n");
 }
 
 TEST(Completion, OfFishFollowsTheCommandLine) {

@@ -98,6 +98,21 @@ std::size_t Option::count() const { return option_->count(); }
 
 namespace {
 
+// By the option that offers them.
+std::map<const CLI::Option*, std::vector<std::string> (*)()>& offered_words() {
+  static std::map<const CLI::Option*, std::vector<std::string> (*)()> words;
+  return words;
+}
+
+}  // namespace
+
+Option* Option::offers(std::vector<std::string> (*words)()) {
+  offered_words()[option_] = words;
+  return this;
+}
+
+namespace {
+
 constexpr std::size_t kHelpColumns = 80;
 
 // The words of `text` in lines of at most `width` columns; a longer word has a line of its own.
@@ -337,6 +352,8 @@ FlagDescription describe(const CLI::Option& option) {
   for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
   out.help = option.get_description();
   out.words = words_of(option.get_type_name());
+  if (const auto it = offered_words().find(&option); it != offered_words().end())
+    out.offered = it->second();
   out.takes_value = option.get_items_expected_max() > 0;
   out.is_required = option.get_required();
   out.is_list = option.get_items_expected_max() > 1;

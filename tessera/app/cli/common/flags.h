@@ -50,6 +50,8 @@ class Option {
   Option* excludes(const Option* other);
   Option* excludes(const std::string& name);
   Option* hide_default();  // where the help says it in words
+  // Words that shells complete, among other values.
+  Option* offers(std::vector<std::string> (*words)());
 
   std::size_t count() const;  // how often the user gave it
 

@@ -13,6 +13,7 @@
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/compile/float_products.h"
 #include "tessera/backend/artifact/metadata.h"
+#include "tessera/frontend/zoo/zoo.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/machine/target/fast_math.h"
 #include "tessera/support/model_name.h"
@@ -65,11 +66,18 @@ Result<void> add_value(const std::string& text, onnx::ImportOptions& options) {
 
 }  // namespace
 
+std::vector<std::string> zoo_models() {
+  std::vector<std::string> names;
+  for (const zoo::ZooEntry& e : zoo::zoo_table()) names.push_back(with_zoo(e.name));
+  return names;
+}
+
 void add_model_options(Flags& app, ModelArgs& args, bool required) {
   Option* model =
       app.add_option("MODEL", args.model,
                      "ONNX file, or zoo:NAME[@parameter=value,...] (`tessera zoo` lists them)");
   if (required) model->required();
+  model->offers(zoo_models);
   add_input_options(app, args);
   app.add_option("--skip-pass", args.skip,
                  "Graph pass to leave out, e.g. select_algorithms (repeatable)");
@@ -88,7 +96,8 @@ void add_target_option(Flags& app, std::string& target, TargetUse use) {
       "machine)",
       "host, or cuda or opencl: the device at hand; or its row (see machine)",
       "Where candidates run: host, cuda or opencl, the device at hand; or its row (see machine)"};
-  app.add_option("--target,--machine", target, kHelp[static_cast<std::size_t>(use)]);
+  app.add_option("--target,--machine", target, kHelp[static_cast<std::size_t>(use)])
+      ->offers(use == TargetUse::kCode ? code_targets : devices);
 }
 
 void add_fast_math_option(Flags& app, ModelArgs& args) {

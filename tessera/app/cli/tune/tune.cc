@@ -366,7 +366,8 @@ std::vector<std::string> model_names() {
 
 void add_subject_flags(Flags& sub, TuneArgs& args) {
   sub.add_option("MODEL", args.models,
-                 "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together");
+                 "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together")
+      ->offers(zoo_models);
   sub.add_option("--op", args.ops, "Operation to tune, as in bench --op (repeatable)");
   add_input_options(sub, args.model);
   add_dtype_option(sub, args.model);
