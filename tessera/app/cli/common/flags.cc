@@ -325,10 +325,10 @@ int explain(const CLI::App& app, const CLI::ParseError& e) {
   if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) {
     fmt::print(stderr, "tessera: {} ({})\n", about_extras(*command.app), help);
   } else if (std::string_view(e.what()) == "A subcommand is required") {
-    const std::string needs =
-        command.app == &app ? "give a command" : command.app->get_name() + " needs a command";
-    fmt::print(stderr, "tessera: {}: {} ({})\n", needs,
-               fmt::join(command_names(*command.app), ", "), help);
+    const std::size_t parents = command.words.rfind(' ');  // CLI11 adds the name itself
+    fmt::print(
+        stderr, "{}",
+        command.app->help(parents == std::string::npos ? "" : command.words.substr(0, parents)));
   } else {
     fmt::print(stderr, "tessera: {} ({})\n", e.what(), help);
   }
