@@ -14,6 +14,7 @@
 #include "tessera/app/cli/common/arrays.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/compile/about_model.h"
+#include "tessera/app/compile/batch.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/support/counted.h"
 
@@ -206,7 +207,7 @@ Result<std::vector<std::string>> input_names(const std::string& model,
                                              const onnx::ImportOptions& import) {
   if (!artifact::is_artifact(model)) {
     TESSERA_TRY(const onnx::Model read, app::load_onnx(model));
-    return open_inputs(read.graph, import);
+    return app::open_inputs(read.graph, import);
   }
   TESSERA_TRY(const artifact::Metadata made, artifact::read_metadata(model));
   std::vector<std::string> names;

@@ -11,6 +11,7 @@
 
 #include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
+#include "tessera/app/compile/batch.h"
 #include "tessera/app/compile/float_products.h"
 #include "tessera/backend/artifact/metadata.h"
 #include "tessera/frontend/zoo/zoo.h"
@@ -148,24 +149,7 @@ Result<void> set_batch(std::int64_t batch, std::string& model,
     return make_error(ErrorCode::kInvalidArgument, "{}: an artifact has its shapes; drop --batch",
                       model);
   }
-  if (is_built_in(model)) {
-    model += fmt::format("{}batch={}", model.find('@') == std::string::npos ? "@" : ",", batch);
-    return {};
-  }
-  TESSERA_TRY(const onnx::Model read, app::load_onnx(model));
-  const std::vector<std::string> open = open_inputs(read.graph, {});
-  bool found = false;
-  for (const onnx::ValueInfo& v : read.graph.inputs) {
-    if (v.dims.empty() || std::find(open.begin(), open.end(), v.name) == open.end()) continue;
-    const onnx::Dim& first = v.dims[0];
-    if (!first.symbol.empty()) symbols[first.symbol] = batch;
-    found = found || !first.symbol.empty() || first.size == batch;
-  }
-  if (found) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    "--batch {}: no input begins with a symbolic dimension (`tessera info` "
-                    "shows them); give every shape with --shape",
-                    batch);
+  return app::set_batch(batch, model, symbols);
 }
 
 int with_batch(ModelArgs& args, const std::function<int()>& command) {

@@ -17,6 +17,7 @@
 #include "tessera/app/cli/common/outputs.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/compile/about_model.h"
+#include "tessera/app/compile/batch.h"
 #include "tessera/app/quantize/quantize_page.h"
 #include "tessera/support/counted.h"
 #include "tessera/support/files.h"
@@ -62,8 +63,9 @@ Result<app::CalibrationData> read_calibration(const QuantizeArgs& args, const on
   });
   if (!random) {
     if (args.calibration.empty()) return data;
-    TESSERA_TRY(data.samples, app::read_samples(args.calibration, model.graph,
-                                                open_inputs(model.graph, import), import.shapes));
+    TESSERA_TRY(data.samples,
+                app::read_samples(args.calibration, model.graph,
+                                  app::open_inputs(model.graph, import), import.shapes));
     return data;
   }
   if (args.calibration.size() != 1)
