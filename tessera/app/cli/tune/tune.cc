@@ -16,6 +16,7 @@
 #include "tessera/app/cli/common/peer_args.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/cli/tune/output.h"
+#include "tessera/app/cli/tune/session_report.h"
 #include "tessera/app/cli/tune/simulate_output.h"
 #include "tessera/app/tune/after_tuning.h"
 #include "tessera/app/tune/policy_run.h"
@@ -298,6 +299,10 @@ int tune(const TuneArgs& args) {
         fmt::format("{} was not written; `tessera compile {} --plan {} -o {}` writes it, with the "
                     "flags of the model and the target that were given here",
                     args.artifact, options->subjects[0].name, plan_path(args), args.artifact));
+  }
+  if (has_plan) {
+    if (const Result<void> told = complete_summary(*options, summary); !told)
+      callbacks.note("the report will lack names of layers: " + told.error().message);
   }
   line.finish();
   if (args.json) {
