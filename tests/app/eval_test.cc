@@ -377,8 +377,9 @@ TEST_F(Eval, SaysWhatOfANetworkHasNoRecords) {
   ASSERT_EQ(r.coverage.size(), 1u);
   const double product = 2 * data_.tasks[0].flops, convolution = 5 * data_.tasks[1].flops;
   EXPECT_NEAR(r.coverage[0].missing, product / (2 * product + convolution), 1e-9);
-  EXPECT_EQ(not_covered(r).rfind("not covered by records: resnet50 on " + r.coverage[0].machine, 0),
-            0u)
+  EXPECT_EQ(
+      not_covered(r).rfind("not covered by records:\n  resnet50 on " + r.coverage[0].machine, 0),
+      0u)
       << not_covered(r);
 }
 

@@ -63,9 +63,10 @@ Json model_json(const app::ModelBenchResult& r) {
 
 void print(const app::ModelBenchResult& r, double peak) {
   print_row(r.bench, false);
-  fmt::print("    {} in {}, {:.1f} MB of weights, {:.1f} MB of memory, checked by {}\n",
-             counted(r.kernels, "kernel"), counted(r.steps, "step"),
-             static_cast<double>(r.constant_bytes) * 1e-6,
+  // Of an artifact, steps are all that is known.
+  const std::string kernels = r.kernels > 0 ? counted(r.kernels, "kernel") + " in " : "";
+  fmt::print("    {}{}, {:.1f} MB of weights, {:.1f} MB of memory, checked by {}\n", kernels,
+             counted(r.steps, "step"), static_cast<double>(r.constant_bytes) * 1e-6,
              static_cast<double>(r.arena_bytes) * 1e-6, r.verified_by);
   if (!r.wrong_node.empty()) fmt::print("    wrong in node {}\n", r.wrong_node);
   if (r.narrow_share > 0) {
@@ -77,9 +78,8 @@ void print(const app::ModelBenchResult& r, double peak) {
   if (r.agreement) fmt::print("    against {}: {}\n", r.agrees_with, to_text(*r.agreement));
   if (!r.not_numbers.empty() && !r.bench.verified) {
     fmt::print(
-        "    every value of output {} is not a number, which proves nothing: the inputs may be "
-        "none "
-        "that the model takes; give real ones with --inputs FILE.npz or --value NAME=VALUE\n",
+        "    every value of output {} is not a number, which proves nothing: random values may not "
+        "suit the model; give real ones with --inputs FILE.npz or --value NAME=VALUE\n",
         fmt::join(r.not_numbers, " and "));
   }
   if (r.profile.empty()) return;

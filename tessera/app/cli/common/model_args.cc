@@ -27,7 +27,9 @@ Result<std::int64_t> parse_size(std::string_view text, const std::string& whole)
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    return make_error(ErrorCode::kInvalidArgument, "'{}' in '{}' is not a size", text, whole);
+    return make_error(ErrorCode::kInvalidArgument,
+                      "'{}' in '{}' is not a size; write shapes as 1x3x224x224, sizes as 4", text,
+                      whole);
   }
   return value;
 }
