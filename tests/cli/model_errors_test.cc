@@ -240,6 +240,14 @@ TEST(ModelMemory, SizesThatAreOnlyLookedAtMayBeLarge) {
   EXPECT_NE(shown.out.find("f32[1000000000000,1,4]"), std::string::npos) << shown.out;
 }
 
+TEST(DamagedModel, FilesOfPyTorchAreToBeExported) {
+  const std::string file = write_file("net.pt", std::string("PK\x03\x04", 4) + "archive");
+  for (const char* name : {"check", "info", "run"}) {
+    expect_refused({name, file}, 2, {"net.pt: a file of PyTorch", "torch.onnx.export"});
+  }
+  expect_refused({"check", "absent.pt"}, 2, {"No such file"});
+}
+
 TEST(UnsupportedModel, EveryCommandNamesTheNodeTheOperatorAndTheReason) {
   const std::string file = save("m.onnx", unsupported_model());
   for (const char* name : {"tasks", "run", "bench", "show"}) {

@@ -28,8 +28,8 @@ Result<std::int64_t> parse_size(std::string_view text, const std::string& whole)
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "'{}' in '{}' is not a size; write shapes as 1x3x224x224, sizes as 4", text,
-                      whole);
+                      "'{}'{} is not a size; write shapes as 1x3x224x224, sizes as 4", text,
+                      text == whole ? "" : fmt::format(" in '{}'", whole));
   }
   return value;
 }

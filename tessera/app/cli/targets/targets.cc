@@ -33,20 +33,28 @@ Result<std::vector<Row>> all_rows() {
 }
 
 std::string size_text(std::int64_t bytes) {
-  if (bytes <= 0) return "-";
-  if (bytes < 1 << 20) return fmt::format("{} KiB", bytes >> 10);
-  return fmt::format("{:.3g} MiB", static_cast<double>(bytes) / (1 << 20));
+  if (bytes < 1 << 20) return fmt::format("{}K", bytes >> 10);
+  return fmt::format("{:.3g}M", static_cast<double>(bytes) / (1 << 20));
+}
+
+// "32K/1M/32M": L1, L2 and, where there is one, L3.
+std::string caches_text(const Target& t) {
+  std::vector<std::string> sizes;
+  for (const std::int64_t bytes : {t.l1_bytes, t.l2_bytes, t.l3_bytes}) {
+    if (bytes > 0) sizes.push_back(size_text(bytes));
+  }
+  return fmt::format("{}", fmt::join(sizes, "/"));
 }
 
 void print_table(const std::vector<Row>& rows) {
-  fmt::print("{:<15} {:<6} {:<8} {:<15} {:>5} {:>8} {:>8} {:>8} {:>8}  {}\n", "target", "kind",
-             "arch", "cpu", "cores", "vectors", "L1", "L2", "L3", "also");
+  constexpr const char* kRow = "{:<15} {:<7} {:<8} {:<15} {:>5} {:>8}  {:<14}  {}";
+  fmt::print("{}\n", fmt::format(kRow, "target", "kind", "arch", "cpu", "cores", "vectors",
+                                 "caches", "also"));
   for (const auto& [t, aliases] : rows) {
     const std::string line =
-        fmt::format("{:<15} {:<6} {:<8} {:<15} {:>5} {:>8} {:>8} {:>8} {:>8}  {}", t.name,
-                    to_text(t.kind), t.triple.substr(0, t.triple.find('-')), t.cpu, t.cores,
-                    fmt::format("{}x{}", t.vector_registers, t.vector_bytes), size_text(t.l1_bytes),
-                    size_text(t.l2_bytes), size_text(t.l3_bytes), fmt::join(aliases, ", "));
+        fmt::format(kRow, t.name, to_text(t.kind), t.triple.substr(0, t.triple.find('-')), t.cpu,
+                    t.cores, fmt::format("{}x{}", t.vector_registers, t.vector_bytes),
+                    caches_text(t), fmt::join(aliases, ", "));
     fmt::print("{}\n", line.substr(0, line.find_last_not_of(' ') + 1));
   }
 }
