@@ -243,7 +243,8 @@ TEST(ModelMemory, SizesThatAreOnlyLookedAtMayBeLarge) {
 TEST(DamagedModel, FilesOfPyTorchAreToBeExported) {
   const std::string file = write_file("net.pt", std::string("PK\x03\x04", 4) + "archive");
   for (const char* name : {"check", "info", "run"}) {
-    expect_refused({name, file}, 2, {"net.pt: a file of PyTorch", "torch.onnx.export"});
+    expect_refused({name, file}, 2,
+                   {"net.pt: not an ONNX model but an archive", "torch.onnx.export"});
   }
   expect_refused({"check", "absent.pt"}, 2, {"No such file"});
 }

@@ -31,11 +31,6 @@ class Folding {
   onnx::ImportOptions import_;
 };
 
-// A file that PyTorch saved.
-bool is_of_pytorch(const std::string& path) {
-  return path.ends_with(".pt") || path.ends_with(".pth") || path.ends_with(".pt2");
-}
-
 Result<onnx::Model> load_with(const std::string& spec,
                               Result<onnx::Model> (*load)(const std::string& path)) {
   if (is_built_in(spec)) return zoo::make_model(without_zoo(spec));
@@ -43,11 +38,6 @@ Result<onnx::Model> load_with(const std::string& spec,
   const auto& networks = zoo::zoo_table();
   const bool named = std::ranges::any_of(
       networks, [&](const auto& n) { return n.name == spec.substr(0, spec.find('@')); });
-  if (!model.ok() && model.error().code != ErrorCode::kIo && is_of_pytorch(spec)) {
-    return make_error(model.error().code,
-                      "{}: a file of PyTorch, not of ONNX; write one there with torch.onnx.export",
-                      spec);
-  }
   if (model.ok() || !named) return model;
   return make_error(model.error().code, "{}; the built-in network is zoo:{}", model.error().message,
                     spec);
