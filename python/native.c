@@ -70,6 +70,7 @@ typedef struct {
   tsr_input_shape shapes[64];
   int64_t sizes[64][kMostDims];
   tsr_dimension dimensions[64];
+  tsr_input_value values[64];
 } Inputs;
 
 static int fill_shapes(PyObject* dict, Inputs* to, int32_t* count) {
@@ -118,10 +119,29 @@ static int fill_dimensions(PyObject* dict, Inputs* to, int32_t* count) {
   return 0;
 }
 
+static int fill_values(PyObject* dict, Inputs* to, int32_t* count) {
+  PyObject *key, *value;
+  Py_ssize_t at = 0;
+  *count = 0;
+  while (dict != Py_None && PyDict_Next(dict, &at, &key, &value)) {
+    tsr_input_value* input = &to->values[*count];
+    if (*count == 64) {
+      PyErr_SetString(PyExc_ValueError, "too many values");
+      return -1;
+    }
+    input->name = PyUnicode_AsUTF8AndSize(key, NULL);
+    input->text = PyUnicode_AsUTF8AndSize(value, NULL);
+    if (!input->name || !input->text) return -1;
+    ++*count;
+  }
+  return 0;
+}
+
 /* compile(model, shapes, dims, plan, strict, cost_model, target, device, build_threads, threads,
- * fast_math, dtype) */
+ * fast_math, dtype, values, batch) */
 static PyObject* compile(PyObject* module, PyObject* args) {
-  PyObject *source, *shapes, *dims;
+  PyObject *source, *shapes, *dims, *values;
+  long long batch;
   tsr_compile_options options;
   tsr_model* model = NULL;
   tsr_status status;
@@ -129,16 +149,19 @@ static PyObject* compile(PyObject* module, PyObject* args) {
   (void)module;
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
-  if (!PyArg_ParseTuple(args, "OOOzizziiizz", &source, &shapes, &dims, &options.plan,
+  if (!PyArg_ParseTuple(args, "OOOzizziiizzOL", &source, &shapes, &dims, &options.plan,
                         &options.strict_plan, &options.cost_model, &options.target, &options.device,
                         &options.build_threads, &options.threads, &options.fast_math,
-                        &options.dtype)) {
+                        &options.dtype, &values, &batch)) {
     return NULL;
   }
   if (fill_shapes(shapes, &inputs, &options.num_shapes) ||
-      fill_dimensions(dims, &inputs, &options.num_dimensions)) {
+      fill_dimensions(dims, &inputs, &options.num_dimensions) ||
+      fill_values(values, &inputs, &options.num_values)) {
     return NULL;
   }
+  options.values = inputs.values;
+  options.batch = batch;
   options.shapes = inputs.shapes;
   options.dimensions = inputs.dimensions;
   if (PyBytes_Check(source)) {

@@ -5,7 +5,7 @@
 #                               [-S SOURCES] [-d FOLDER] MODEL|OPERATION...
 #
 # Each MODEL, or OPERATION as `bench --op` takes it, is tuned three times: -n trials from scratch, a
-# tenth of them from scratch, a tenth with the trained model (-m: as tune --pretrained takes it;
+# tenth of them from scratch, a tenth with the trained model (-m: as tune --cost-model takes it;
 # default shipped). -S rules,templates leaves the schedules out that are written without measuring,
 # so that nothing but the search finds a good one. The figures are sums over the tasks of the fastest
 # that was found, each times its uses, in ms; the table is Markdown. With -d FOLDER the results stay
@@ -29,7 +29,7 @@ tune() {
     *) kind=--op ;;
   esac
   echo "$2: $3 trials, trained model: $4" >&2
-  "$tessera" tune $kind "$2" --trials "$3" --pretrained "$4" --threads "$threads" --seed "$seed" \
+  "$tessera" tune $kind "$2" --trials "$3" --cost-model "$4" --threads "$threads" --seed "$seed" \
     ${sources:+--sources "$sources"} --no-recombine --peers none --db '' \
     --plan "$folder/$1.plan" --json > "$folder/$1.part"
   mv "$folder/$1.part" "$folder/$1.json"

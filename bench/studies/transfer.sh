@@ -6,7 +6,7 @@
 #
 # Each task of MODEL gets 40 trials without a trained model; the local model learns from them. From
 # there on twice, each with the same records: 10 more a task with the trained model (-m: as tune
-# --pretrained takes it; default shipped) and the local one, and 10 with the local one alone.
+# --cost-model takes it; default shipped) and the local one, and 10 with the local one alone.
 # Setting 1 is the fastest of all 50 trials, setting 2 that of the last 10. Both are sums over the
 # tasks of the model, each times its uses, in ms; the table is Markdown. The databases stay in
 # FOLDER (default: a temporary one, removed at the end), and the same command with it goes on.
@@ -20,7 +20,7 @@ first=$trials
 
 # tune NAME MODEL TRIALS PRETRAINED: FOLDER/NAME.db and NAME.json
 tune() {
-  "$tessera" tune "$2" --trials-per-task "$3" --pretrained "$4" --threads "$threads" \
+  "$tessera" tune "$2" --trials-per-task "$3" --cost-model "$4" --threads "$threads" \
     --seed "$seed" --no-recombine --peers none --db "$folder/$1.db" --plan "$folder/$1.plan" \
     --json > "$folder/$1.part"
   mv "$folder/$1.part" "$folder/$1.json"

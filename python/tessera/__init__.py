@@ -8,19 +8,26 @@
 ``compile`` and ``load`` give a :class:`Model`, which is called on NumPy arrays or on anything with ``__dlpack__``
 (PyTorch, JAX, CuPy) without converting or copying it. ``tune`` searches for faster schedules and returns a plan;
 ``quantize`` writes a model with layers in int8.
-``InferenceSession`` stands in for ONNX Runtime's class of that name.
+``InferenceSession`` stands in for ONNX Runtime's class of that name, with what programs set up around it.
 """
 from __future__ import annotations
 
+from ._binding import IOBinding, OrtValue
 from ._model import Error, Model, Session, TensorInfo, compile, load
 from ._native import version as _version
+from ._onnx import ModelMetadata
+from ._options import (ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions, get_available_providers,
+                       get_device, set_default_logger_severity)
 from ._quantize import Quantised, quantize
-from ._session import InferenceSession
+from ._session import InferenceSession, NodeArg
 from ._tune import Progress, Tuning, program, tune
 
 __version__: str = _version()
 
 __all__ = [
-    "Error", "InferenceSession", "Model", "Progress", "Quantised", "Session", "TensorInfo", "Tuning", "compile", "load",
-    "program", "quantize", "tune",
+    "Error", "ExecutionMode", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "Model", "ModelMetadata",
+    "NodeArg", "OrtValue", "Progress", "Quantised", "RunOptions", "Session", "SessionOptions", "TensorInfo", "Tuning",
+    "compile", "get_available_providers", "get_device", "load", "program", "quantize", "set_default_logger_severity",
+    "tune",
 ]
+del annotations

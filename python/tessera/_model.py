@@ -1,12 +1,14 @@
 """Models and sessions: what `compile` and `load` return."""
 from __future__ import annotations
 
+import errno
 import os
 import sys
-from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from . import _native
 from ._native import Error
+from ._words import python_errors
 
 # By Tessera's name of the type: NumPy's, which is also PyTorch's but for bool.
 _NUMPY = {
@@ -28,7 +30,7 @@ class TensorInfo(NamedTuple):
 
 class Session:
     """Memory and threads to run a model with. A session runs one call at a time; others wait for it. Use one session
-    a thread to run a model in several threads at once (see examples/serve).
+    per thread to run a model in several threads at once (see examples/serve).
     """
 
     def __init__(self, model: Model, threads: int = 0) -> None:
@@ -52,6 +54,9 @@ class Session:
             inputs, outputs = self._prepared(inputs)
         self._run(inputs, outputs)
         return outputs[0] if len(outputs) == 1 else outputs
+
+    def __repr__(self) -> str:
+        return f"<tessera.Session of {self.model!r}>"
 
     def run(self, inputs: Mapping[str, Any]) -> dict[str, Any]:
         """Runs the model on inputs by name; returns the outputs by name."""
@@ -95,8 +100,9 @@ class Session:
 class Model:
     """A compiled model. Call it as a function, or make a :class:`Session` for each thread that does."""
 
-    def __init__(self, native: _native.Model, threads: int = 0) -> None:
+    def __init__(self, native: _native.Model, threads: int = 0, again: Any = None) -> None:
         self._native = native
+        self._again = again
         self._threads = threads
         self._default: Optional[Session] = None
         self._run_new: Any = self._start
@@ -135,7 +141,12 @@ class Model:
         kinds, places = ("so", "a", "obj"), ("auto", "embed", "file")
         if emit not in kinds or weights not in places:
             raise ValueError(f"emit is one of {', '.join(kinds)}; weights of {', '.join(places)}")
-        self._native.save(os.fspath(folder), name, target, cc, kinds.index(emit), places.index(weights))
+        with python_errors():
+            self._native.save(os.fspath(folder), name, target, cc, kinds.index(emit), places.index(weights))
+
+    def __reduce__(self) -> tuple[Callable[..., Model], tuple[Any, ...]]:
+        """Another process compiles or loads it again, mostly out of the cache."""
+        return _again, self._again
 
     @property
     def plan_digest(self) -> str:
@@ -154,28 +165,59 @@ class Model:
 Shapes = Union[Mapping[str, Sequence[int]], None]
 
 
+def _again(function: str, source: Any, options: dict[str, Any]) -> Model:
+    return globals()[function](source, **options)  # type: ignore[no-any-return]
+
+
+def present(source: Union[str, bytes]) -> None:
+    """FileNotFoundError where a path leads nowhere; built-in networks have none."""
+    if isinstance(source, str) and source and not source.startswith("zoo:") and not os.path.exists(source):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), source)
+
+
+def _literal(value: Any) -> str:
+    """A value of an input as the compiler reads it: numbers row by row."""
+    if isinstance(value, str):
+        return value
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, (list, tuple)):
+        numbers = [_literal(item).strip("[]") for item in value]
+        return f"[{','.join(number for number in numbers if number)}]"
+    return str(value).lower() if isinstance(value, bool) else repr(value)
+
+
 def compile(model: Union[PathLike, bytes], shapes: Shapes = None, dims: Optional[Mapping[str, int]] = None, *,
             plan: Any = None, strict: bool = False, cost_model: Optional[str] = None, target: Optional[str] = None,
             device: int = 0, threads: int = 0, build_threads: int = 0, fast_math: Optional[str] = None,
-            dtype: Optional[str] = None) -> Model:
+            dtype: Optional[str] = None, values: Optional[Mapping[str, Any]] = None, batch: int = 0) -> Model:
     """Compiles an ONNX file (a path, its bytes, or "zoo:NAME") for this machine.
 
-    shapes: of inputs whose shapes the model leaves open, by name; dims: sizes of its symbolic dimensions.
+    shapes: of inputs whose shapes the model leaves open, by name; dims: sizes of its symbolic dimensions; batch: of
+    all first dimensions that are symbolic, or of a built-in network. values: arrays, numbers or lists that inputs
+    always are, by name; the model is made for them, without those inputs.
     plan: what :func:`tune` returned, or the path of a plan; strict: refuse a plan that lacks a task of the model.
     cost_model: "shipped" or paths of weights that choose schedules where no plan does.
-    target: "cuda" or "opencl" for a GPU, of which ``device`` is the number. threads: of a run, 0: one a core.
+    target: "cuda" or "opencl" for a GPU, of which ``device`` is the number. threads: of a run, 0: one per core.
     fast_math: "tf32" multiplies f32 on the tensor cores of a GPU, rounded to 10 bits of fraction; "bf16x6" as three
     parts of bf16, about as exactly as f32. dtype: "bf16" or "f16" computes f32 models in it, with sums in f32, on
     machines that multiply it.
     """
     source = model if isinstance(model, bytes) else os.fspath(model)
+    present(source)
     path = getattr(plan, "plan", plan)
-    native = _native.compile(source, {k: tuple(v) for k, v in shapes.items()} if shapes else None,
-                             dict(dims) if dims else None, os.fspath(path) if path is not None else None, int(strict),
-                             cost_model, target, device, build_threads, threads, fast_math, dtype)
-    return Model(native, threads)
+    options = {
+        "shapes": {k: tuple(v) for k, v in shapes.items()} if shapes else None, "dims": dict(dims) if dims else None,
+        "plan": os.fspath(path) if path is not None else None, "strict": int(strict), "cost_model": cost_model,
+        "target": target, "device": device, "build_threads": build_threads, "threads": threads, "fast_math": fast_math,
+        "dtype": dtype, "values": {k: _literal(v) for k, v in values.items()} if values else None, "batch": batch}
+    with python_errors():
+        native = _native.compile(source, *options.values())
+    return Model(native, threads, ("compile", source, options))
 
 
 def load(path: PathLike, *, threads: int = 0) -> Model:
     """Loads what ``tessera compile`` or :meth:`Model.save` wrote: the folder, or its shared library."""
-    return Model(_native.load(os.fspath(path)), threads)
+    source = os.fspath(path)
+    present(source)
+    with python_errors():
+        return Model(_native.load(source), threads, ("load", source, {"threads": threads}))

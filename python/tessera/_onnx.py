@@ -1,7 +1,7 @@
 """The inputs and outputs that an ONNX file declares, read from its bytes: enough to know which shapes are open."""
 from __future__ import annotations
 
-from typing import Iterator, Union
+from typing import Iterator, NamedTuple, Union
 
 # TensorProto.DataType, as ONNX Runtime spells it.
 ElementTypes = {
@@ -69,6 +69,30 @@ def _declared(info: Value) -> Declared:
     kind = _only(tensors[0], 1)
     shape = [_dimension(d) for s in _only(tensors[0], 2) for d in _only(s, 1)]
     return _text(_only(info, 1)), kind[-1] if kind and isinstance(kind[-1], int) else 0, shape
+
+
+class ModelMetadata(NamedTuple):
+    """What a file says of itself."""
+
+    producer_name: str
+    graph_name: str
+    domain: str = ""
+    description: str = ""
+    graph_description: str = ""
+    version: int = 0
+    custom_metadata_map: dict[str, str] = {}
+
+
+def model_metadata(content: bytes) -> ModelMetadata:
+    data = memoryview(content)
+    graphs = _only(data, 7)
+    if not graphs:
+        raise ValueError("not an ONNX file")
+    versions = _only(data, 5)
+    version = versions[-1] if versions and isinstance(versions[-1], int) else 0
+    entries = {_text(_only(e, 1)): _text(_only(e, 2)) for e in _only(data, 14)}
+    return ModelMetadata(_text(_only(data, 2)), _text(_only(graphs[-1], 2)), _text(_only(data, 4)),
+                         _text(_only(data, 6)), _text(_only(graphs[-1], 10)), version, entries)
 
 
 def graph_values(content: bytes) -> tuple[list[Declared], list[Declared]]:

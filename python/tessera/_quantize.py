@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._model import Error, PathLike
-from ._tune import _words
+from ._tune import _said, _words
 
 Arrays = Mapping[str, Any]
 
@@ -48,12 +48,12 @@ def quantize(model: PathLike, /, *, output: PathLike,
             else:
                 path = os.fspath(sample)
             paths.append(path)
-        words = _words("quantize", model, shapes, dims, {"output": os.fspath(output), "json": True, **flags})
+        words = _words("quantize", model, shapes, dims, None, {"output": os.fspath(output), "json": True, **flags})
         for flag, values in (("--calibration", paths), ("--keep", list(keep))):
             if values:
                 words += [flag, *values]
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if not done.stdout.strip():
-        raise Error("\n".join(done.stderr.splitlines()[-5:]) or f"tessera quantize ended with {done.returncode}")
+        raise Error(_said(done.stderr.splitlines(), "quantize", done.returncode))
     report = json.loads(done.stdout)
     return Quantised(report["output"], report.get("cosine"), report.get("top1"), report)

@@ -5,8 +5,10 @@ import os
 from collections import OrderedDict
 from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
 
+from ._binding import IOBinding, OrtValue
 from ._model import Model, PathLike, TensorInfo, compile
-from ._onnx import Declared, ElementTypes, graph_values
+from ._onnx import Declared, ElementTypes, ModelMetadata, graph_values, model_metadata
+from ._options import SessionOptions
 
 _MOST_SHAPES = 8  # of one session that are kept compiled
 
@@ -36,39 +38,53 @@ class InferenceSession:
     """Runs an ONNX model as ``onnxruntime.InferenceSession`` does. A model whose shapes are fixed is compiled at once,
     another one when it is first run with new shapes of its inputs; the last eight are kept.
 
-    ``sess_options.intra_op_num_threads`` and ``providers`` are looked at: CUDAExecutionProvider compiles for a GPU.
-    Other arguments are taken and ignored.
+    ``sess_options`` sets threads and free dimensions; of ``providers``, CUDAExecutionProvider first compiles for a GPU.
+    ``plan``, ``dtype``, ``cost_model``, ``fast_math`` and ``values`` are those of :func:`compile`. Other arguments are
+    taken and ignored.
     """
 
     def __init__(self, path_or_bytes: Union[PathLike, bytes], sess_options: Any = None,
-                 providers: Optional[Sequence[Any]] = None, provider_options: Any = None, **ignored: Any) -> None:
+                 providers: Optional[Sequence[Any]] = None, provider_options: Optional[Sequence[Any]] = None, *,
+                 plan: Any = None, dtype: Optional[str] = None, cost_model: Optional[str] = None,
+                 fast_math: Optional[str] = None, values: Optional[Mapping[str, Any]] = None, **ignored: Any) -> None:
         self._source = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
-        self._threads = int(getattr(sess_options, "intra_op_num_threads", 0) or 0)
-        names = [p[0] if isinstance(p, tuple) else p for p in providers or []]
-        self._target = "cuda" if names and names[0] in ("CUDAExecutionProvider", "TensorrtExecutionProvider") else None
+        self._options = sess_options if sess_options is not None else SessionOptions()
+        self._dims = dict(getattr(sess_options, "_dims", {}))
+        first = (providers or [None])[0]
+        name, settings = first if isinstance(first, tuple) else (first, (provider_options or [{}])[0])
+        on_gpu = name in ("CUDAExecutionProvider", "TensorrtExecutionProvider")
+        self._how = {
+            "threads": int(getattr(sess_options, "intra_op_num_threads", 0) or 0), "target": "cuda" if on_gpu else None,
+            "device": int(settings.get("device_id", 0)) if on_gpu else 0, "plan": plan, "dtype": dtype,
+            "cost_model": cost_model, "fast_math": fast_math, "values": values}
         self._models: OrderedDict[tuple[tuple[int, ...], ...], Model] = OrderedDict()
         self._inputs, self._outputs = self._declared()
         if all(isinstance(size, int) for node in self._inputs for size in node.shape):
             model = self._model(tuple(tuple(n.shape) for n in self._inputs))  # type: ignore[arg-type]
             self._outputs = _of_model(model.outputs)
 
+    def _content(self) -> bytes:
+        if isinstance(self._source, bytes):
+            return self._source
+        with open(self._source, "rb") as file:
+            return file.read()
+
     def _declared(self) -> tuple[list[NodeArg], list[NodeArg]]:
         if isinstance(self._source, str) and self._source.startswith("zoo:"):
-            model = compile(self._source, threads=self._threads, target=self._target)
+            model = compile(self._source, **self._how)
             self._models[tuple(t.shape for t in model.inputs)] = model
             return _of_model(model.inputs), _of_model(model.outputs)
-        content = self._source
-        if isinstance(content, str):
-            with open(content, "rb") as file:
-                content = file.read()
-        inputs, outputs = graph_values(content)
+        inputs, outputs = graph_values(self._content())
+        given = self._how["values"] or {}
+        inputs = [(name, kind, [self._dims.get(size, size) if isinstance(size, str) else size for size in shape])
+                  for name, kind, shape in inputs if name not in given]
         return _of_file(inputs), _of_file(outputs)
 
     def _model(self, shapes: tuple[tuple[int, ...], ...]) -> Model:
         model = self._models.get(shapes)
         if model is None:
             named = {n.name: s for n, s in zip(self._inputs, shapes)}
-            model = compile(self._source, shapes=named, threads=self._threads, target=self._target)
+            model = compile(self._source, shapes=named, **self._how)
             self._models[shapes] = model
             if len(self._models) > _MOST_SHAPES:
                 self._models.popitem(last=False)
@@ -105,5 +121,33 @@ class InferenceSession:
         """Of a model with open shapes, what the file says of them."""
         return list(self._outputs)
 
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        return []
+
+    def get_modelmeta(self) -> ModelMetadata:
+        zoo = isinstance(self._source, str) and self._source.startswith("zoo:")
+        return ModelMetadata("tessera", str(self._source)) if zoo else model_metadata(self._content())
+
+    def get_session_options(self) -> Any:
+        return self._options
+
     def get_providers(self) -> list[str]:
         return ["TesseraExecutionProvider"]
+
+    def set_providers(self, providers: Sequence[Any], provider_options: Any = None) -> None:
+        """Ignored: a session stays where it was made."""
+
+    def io_binding(self) -> IOBinding:
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
+        iobinding._run()
+
+    def run_with_ort_values(self, output_names: Optional[Sequence[str]], input_dict_ort_values: Mapping[str, OrtValue],
+                            run_options: Any = None) -> list[OrtValue]:
+        feed = {name: value._data for name, value in input_dict_ort_values.items()}
+        return [OrtValue(result) for result in self.run(output_names, feed)]
+
+    def __repr__(self) -> str:
+        source = f"{len(self._source)} bytes" if isinstance(self._source, bytes) else self._source
+        return f"<tessera.InferenceSession of {source}, {len(self._models)} compiled>"

@@ -7,12 +7,14 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
+import sys
 import threading
 from dataclasses import dataclass, field
 from typing import Any, Callable, IO, Mapping, Optional, Sequence, Union
 
-from ._model import Error, PathLike
+from ._bar import Bar, is_watched
+from ._model import Error, PathLike, _literal, present
+from ._words import in_python
 
 
 @dataclass
@@ -64,12 +66,16 @@ def main() -> None:
 
 
 def _words(command: str, model: PathLike, shapes: Optional[Mapping[str, Sequence[int]]],
-           dims: Optional[Mapping[str, int]], flags: Mapping[str, Any]) -> list[str]:
+           dims: Optional[Mapping[str, int]], values: Optional[Mapping[str, Any]],
+           flags: Mapping[str, Any]) -> list[str]:
+    present(os.fspath(model))
     words = [program(), command, os.fspath(model)]
     for name, shape in (shapes or {}).items():
         words += ["--shape", f"{name}:{'x'.join(map(str, shape))}"]
     for name, size in (dims or {}).items():
         words += ["--dim", f"{name}={size}"]
+    for name, value in (values or {}).items():
+        words += ["--value", f"{name}={_literal(value)}"]
     for name, value in flags.items():
         flag = "--" + name.replace("_", "-")
         if value is True:
@@ -77,6 +83,17 @@ def _words(command: str, model: PathLike, shapes: Optional[Mapping[str, Sequence
         elif value is not None and value is not False:
             words += [flag, str(value)]
     return words
+
+
+def _said(lines: Sequence[str], command: str, code: int) -> str:
+    """The last lines of the program, in Python's words."""
+    text = "\n".join(line.removeprefix("tessera: ") for line in lines[-5:])
+    return in_python(text) or f"tessera {command} ended with {code}"
+
+
+def _beside(model: str) -> str:
+    """NAME.plan beside the model; of a built-in one here."""
+    return (model[4:].split("@")[0] if model.startswith("zoo:") else os.path.splitext(model)[0]) + ".plan"
 
 
 def _follow(stream: IO[str], progress: Optional[Callable[[Progress], Any]], said: list[str],
@@ -93,19 +110,23 @@ def _follow(stream: IO[str], progress: Optional[Callable[[Progress], Any]], said
 
 def tune(model: PathLike, /, *, budget: Union[str, float, None] = None, trials: Optional[int] = None, threads: int = 0,
          plan: Optional[PathLike] = None, shapes: Optional[Mapping[str, Sequence[int]]] = None,
-         dims: Optional[Mapping[str, int]] = None, target: Optional[str] = None, db: Optional[PathLike] = None,
-         progress: Optional[Callable[[Progress], Any]] = None, **flags: Any) -> Tuning:
+         dims: Optional[Mapping[str, int]] = None, values: Optional[Mapping[str, Any]] = None,
+         target: Optional[str] = None, db: Optional[PathLike] = None,
+         progress: Union[Callable[[Progress], Any], bool, None] = None, **flags: Any) -> Tuning:
     """Searches for faster schedules of an ONNX file or "zoo:NAME" by measuring, and returns a :class:`Tuning`.
 
     budget: wall clock, "90s", "2m", "1h30m" or seconds; trials: how many candidates to measure. Without both: 10 minutes.
-    threads: of the tuned code, 0: one a core. plan: file to write (default: one in a temporary folder). db: file that
-    keeps all records, so that a later call goes on. progress: called with a :class:`Progress`. Other flags of `tessera
-    tune` go by name: ``policy="genetic"``, ``seed=3``.
+    threads: of the tuned code, 0: one per core. plan: file to write (default: NAME.plan beside the model). db: file that
+    keeps all records, so that a later call goes on. progress: called with a :class:`Progress`, or whether to show a bar
+    (default: on terminals and in notebooks). Other flags of `tessera tune` go by name: ``policy="genetic"``,
+    ``seed=3``, ``batch=4``.
 
     An interrupt (Ctrl-C, "stop" in a notebook) ends the search and returns the best so far.
     """
-    path = os.fspath(plan) if plan is not None else os.path.join(tempfile.mkdtemp(prefix="tessera-"), "model.plan")
-    words = _words("tune", model, shapes, dims, {
+    path = os.fspath(plan) if plan is not None else _beside(os.fspath(model))
+    bar = Bar() if progress is True or (progress is None and is_watched(sys.stderr)) else None
+    told = progress if callable(progress) else bar
+    words = _words("tune", model, shapes, dims, values, {
         "budget": f"{budget}s" if isinstance(budget, (int, float)) else budget, "trials": trials,
         "threads": threads or None, "plan": path, "target": target, "json": True, "json_progress": True,
         "peers": "none", **flags})
@@ -115,7 +136,7 @@ def tune(model: PathLike, /, *, budget: Union[str, float, None] = None, trials: 
     child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert child.stdout is not None and child.stderr is not None
     answer: list[str] = []
-    readers = [threading.Thread(target=_follow, args=(child.stderr, progress, said, failures)),
+    readers = [threading.Thread(target=_follow, args=(child.stderr, told, said, failures)),
                threading.Thread(target=lambda out: answer.append(out.read()), args=(child.stdout,))]
     for reader in readers:
         reader.start()
@@ -134,11 +155,13 @@ def tune(model: PathLike, /, *, budget: Union[str, float, None] = None, trials: 
         reader.join()
     child.stdout.close()
     child.stderr.close()
+    if bar:
+        bar.close()
     if failures:
         raise failures[0]
-    if child.returncode not in (0, 130) or not os.path.exists(path):
-        raise Error("\n".join(said[-5:]) or f"tessera tune ended with {child.returncode}")
     report = json.loads(answer[0]) if answer and answer[0].strip() else {}
+    if child.returncode not in (0, 130) or not report.get("plan"):
+        raise Error(_said(said, "tune", child.returncode))
     times = (report.get("subjects") or [{}])[0]
     return Tuning(path, times.get("before_us", 0.0) * 1e-6, times.get("after_us", 0.0) * 1e-6,
                   report.get("state") == "interrupted" or stopped, report)

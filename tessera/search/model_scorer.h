@@ -15,7 +15,7 @@
 namespace tessera::search {
 
 struct LearnerOptions {
-  std::string model = "xgb";       // of model::model_table(): what learns during the search
+  std::string model = "gbt";       // of model::model_table(): what learns during the search
   std::string objective = "rank";  // or "regression"
   // What that model sees: "statement", "loop", "curve", "launch" (one model for all tasks, from
   // feature::extract) or "decisions" (Space::vector_of, one model a task).

@@ -14,7 +14,7 @@ struct Choice {
   std::vector<std::string> types;  // of the elements of the tasks that changed: "f32+i8"
 };
 
-// `tessera compile SPEC --search-model shipped` for one thread of the machine; `floats` as --dtype.
+// `tessera compile SPEC --cost-model shipped` for one thread of the machine; `floats` as --dtype.
 // Also checks that a task that did not change has the schedule that it has without the models.
 Choice choice_of(const std::string& spec, const target::Target& machine, DType floats = DType::kF32,
                  const std::string& language = kNoModel);

@@ -292,7 +292,7 @@ TEST_F(Eval, WithinTasksCandidatesAreSeen) {
 TEST_F(Eval, TreesThatWereSaved) {
   model::ModelOptions model_options;
   model_options.schema = dataset::row_schema(feature::Rows::kStatement);
-  auto trees = model::make_model("xgb", model_options);
+  auto trees = model::make_model("gbt", model_options);
   if (!testing::has_trees(trees)) GTEST_SKIP() << trees.error().message;
   const auto store =
       dataset::open_features(data_, feature::Rows::kStatement, folder_ + "/statement", 1);
@@ -311,7 +311,7 @@ TEST_F(Eval, TreesThatWereSaved) {
   add(Kind::kWeights, path);
   const EvalResult r = evaluate();
   ASSERT_EQ(r.models.size(), 1u);
-  EXPECT_EQ(r.models[0].name, "xgb");
+  EXPECT_EQ(r.models[0].name, "gbt");
   EXPECT_EQ(r.models[0].loss, "rank");
   // They saw these labels: better than a guess.
   EXPECT_GT(r.models[0].evaluation.average.pairwise, 0.6);
@@ -377,8 +377,9 @@ TEST_F(Eval, SaysWhatOfANetworkHasNoRecords) {
   ASSERT_EQ(r.coverage.size(), 1u);
   const double product = 2 * data_.tasks[0].flops, convolution = 5 * data_.tasks[1].flops;
   EXPECT_NEAR(r.coverage[0].missing, product / (2 * product + convolution), 1e-9);
-  EXPECT_EQ(not_covered(r).rfind("not covered by records: resnet50 on " + r.coverage[0].machine, 0),
-            0u)
+  EXPECT_EQ(
+      not_covered(r).rfind("not covered by records:\n  resnet50 on " + r.coverage[0].machine, 0),
+      0u)
       << not_covered(r);
 }
 

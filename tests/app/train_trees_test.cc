@@ -17,7 +17,7 @@ namespace {
 class TrainTrees : public ::testing::Test {
  protected:
   void SetUp() override {
-    if (!testing::has_trees(model::make_model("xgb", {})))
+    if (!testing::has_trees(model::make_model("gbt", {})))
       GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
     folder_ = dataset::test_folder("train_trees");
     data_ = dataset::small_dataset(48);

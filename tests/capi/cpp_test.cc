@@ -39,6 +39,23 @@ TEST(Cpp, TakesOtherFloats) {
   EXPECT_NE(refused(TSR_UNSUPPORTED, refusal).find("no instructions"), std::string::npos);
 }
 
+TEST(Cpp, TakesBatchesAndValuesOfInputs) {
+  const std::string bytes = small_model();
+  const auto compile = [&](const tsr::CompileOptions& options) {
+    return tsr::Model::compile(bytes.data(), bytes.size(), options);
+  };
+  EXPECT_EQ(compile({.batch = 4}).inputs()[0].shape, (std::vector<std::int64_t>{4, 3}));
+  EXPECT_EQ(tsr::Model::compile("zoo:mlp", {.batch = 3}).inputs()[0].shape[0], 3);
+  const tsr::Model fixed = compile({.values = {{"x", "[1,2,3]"}}, .batch = 1});
+  EXPECT_TRUE(fixed.inputs().empty());
+  std::array<float, 2> y{};
+  fixed.session().run({}, {tsr::view(y)});
+  EXPECT_EQ(y, (std::array<float, 2>{22, 28}));
+  const auto wrong = [&] { compile({.dimensions = {{"rows", 1}}, .values = {{"z", "1"}}}); };
+  EXPECT_NE(refused(TSR_INVALID_ARGUMENT, wrong).find("no input 'z'"), std::string::npos);
+  refused(TSR_INVALID_ARGUMENT, [&] { compile({.batch = -1}); });
+}
+
 TEST(Cpp, RunsOnVectorsAndArrays) {
   const tsr::Model model = compile_small(2);
   ASSERT_EQ(model.inputs().size(), 1u);

@@ -27,14 +27,15 @@ TEST(Check, JsonOfASupportedModel) {
   const json report = json::parse(result.out);
   EXPECT_EQ(report, json::parse(R"({"model": "zoo:mlp", "nodes": 5, "supported": true,
       "operators": {"Gemm-17": 3, "Relu-17": 2}, "unsupported": [], "data_dependent": [],
-      "implied": {}, "assumed": {}})"));
+      "host": [], "implied": {}, "assumed": {},
+      "runs": {"run": "yes", "library": "yes", "artifact": "yes"}})"));
 }
 
 TEST(Check, UnsupportedModelIsAnAnswerWithItsOwnCode) {
   const std::string file = save("m.onnx", unsupported_model());
   const Finished text = run({"check", file});
   EXPECT_EQ(text.code, 5);
-  for (const char* part : {"not supported", "Mystery-17", "riddle", "no import function"}) {
+  for (const char* part : {"not supported", "Mystery-17", "riddle", "not supported yet"}) {
     EXPECT_NE(text.out.find(part), std::string::npos) << text.out;
   }
   EXPECT_EQ(text.out.find("\nsupported"), std::string::npos) << text.out;
@@ -65,6 +66,52 @@ TEST(Check, DataDependentNodesAreNamed) {
   EXPECT_EQ(report.at("supported"), true);
   ASSERT_EQ(report.at("data_dependent").size(), 1u);
   EXPECT_EQ(report.at("data_dependent").at(0).at("op"), "NonZero-17");
+  EXPECT_EQ(report.at("runs").at("run"), "yes");
+  for (const char* way : {"library", "artifact"}) {
+    EXPECT_EQ(report.at("runs").at(way).get<std::string>().rfind("no: shapes follow from", 0), 0u);
+  }
+}
+
+// What check says of each way is what happens there.
+TEST(Check, SaysWhatRunsAModelWithNodesOfTheHost) {
+  using onnx::testing::make_node;
+  onnx::Model model = onnx::testing::make_model(onnx::testing::make_graph(
+      {floats("x", {"1", "8"})},
+      {make_node("Relu", {"x"}, {"r"}), make_node("TopK", {"r", "k"}, {"values", "places"})},
+      {"values", "places"}));
+  HostTensor k(DType::kI64, {1});
+  k.set_int(0, 3);
+  model.graph.initializers.push_back({"k", k});
+  const std::string file = save("topk.onnx", model);
+  const Finished checked = run({"check", file});
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  for (const char* line :
+       {"\n  input x                      f32 [1, 8]\n", "\nsupported by functions of the host:\n",
+        "\n  yes  tessera run\n", "\n  yes  bench, tune, compile() and InferenceSession",
+        "\n  no   tessera compile, Model.save(), GPUs: TopK"}) {
+    EXPECT_NE(checked.out.find(line), std::string::npos) << line << checked.out;
+  }
+  EXPECT_EQ(run({"run", file, "--random"}).code, 0);
+  EXPECT_EQ(run(quick_bench({file})).code, 0);
+  const Finished compiled = run({"compile", file, "-o", file + ".out", "--emit", "obj"});
+  EXPECT_EQ(compiled.code, 5) << compiled.err;
+  EXPECT_NE(compiled.err.find("TopK"), std::string::npos) << compiled.err;
+}
+
+TEST(Check, NodesOfAnOperatorWithOneReasonAreOneLine) {
+  onnx::Model model = unsupported_model();
+  onnx::Node again = model.graph.nodes[1];
+  for (const char* name : {"second", "third"}) {
+    again.name = name;
+    again.outputs = {name};
+    model.graph.nodes.push_back(again);
+    model.graph.outputs.push_back(model.graph.outputs[0]);
+    model.graph.outputs.back().name = name;
+  }
+  const Finished result = run({"check", save("m.onnx", model)});
+  EXPECT_EQ(result.code, 5);
+  EXPECT_NE(result.out.find("riddle and 2 more: this operator"), std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("third"), std::string::npos) << result.out;
 }
 
 TEST(Check, NamesThatAreNotUtf8DoNotBreakJson) {

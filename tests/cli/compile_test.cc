@@ -95,7 +95,7 @@ TEST(Compile, SaysWhatToDoNextAndPromisesNothing) {
   const std::string next = "to search for faster schedules by measuring: tessera tune " + model;
   for (const std::string judge : {"none", "shipped"}) {
     const Finished done = run({"compile", model, "-o", folder + "/out", "--emit", "a", "--threads",
-                               "1", "--search-model", judge});
+                               "1", "--cost-model", judge});
     ASSERT_EQ(done.code, 0) << done.err;
     EXPECT_NE(done.err.find(": 1 kernel, "), std::string::npos) << done.err;
     EXPECT_NE(done.err.find("\n" + next + "\n"), std::string::npos) << done.err;
@@ -105,7 +105,7 @@ TEST(Compile, SaysWhatToDoNextAndPromisesNothing) {
   }
   const Finished elsewhere =
       run({"compile", model, "-o", folder + "/out", "--emit", "obj", "--target", "haswell",
-           "--threads", "2", "--search-model", "shipped"});
+           "--threads", "2", "--cost-model", "shipped"});
   ASSERT_EQ(elsewhere.code, 0) << elsewhere.err;
   EXPECT_NE(elsewhere.err.find("by measuring, on such a machine: tessera tune"), std::string::npos)
       << elsewhere.err;

@@ -177,7 +177,7 @@ TEST_F(Db, Mistakes) {
     std::string said;
   };
   const Mistake mistakes[] = {
-      {{"db"}, 2, "db needs a command: "},
+      {{"db"}, 2, "Usage: tessera db "},
       {{"db", "lits"}, 2, "did you mean 'list'?"},
       {{"db", "list", "--db", file("absent.db")}, 6, "there is no such database"},
       {{"db", "list", "--db", log_}, 2, "not a database"},

@@ -143,7 +143,7 @@ TEST_F(Eval, Plot) {
 TEST_F(Eval, WhatGoesWrong) {
   expect_usage_error({"eval", "--data", data_}, "nothing to evaluate");
   expect_usage_error({"eval", "--data", data_, "--scores", folder_ + "/absent.npz"}, "absent.npz");
-  expect_usage_error({"eval", "--data", data_, "--weights", near_}, "near.npz");
+  expect_usage_error({"eval", "--data", data_, "--cost-model", near_}, "near.npz");
   expect_usage_error({"eval", "--data", folder_ + "/none", "--scores", near_}, "none");
   expect_usage_error({"eval", "--data", data_, "--split", "by-luck", "--scores", near_},
                      "no split 'by");

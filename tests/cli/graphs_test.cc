@@ -62,7 +62,7 @@ TEST(Graphs, WrongFilesAreUsageErrors) {
   const Finished evaluated = run({"eval", "--graphs", graph_file()});
   EXPECT_EQ(evaluated.code, 2);
   EXPECT_NE(evaluated.err.find("weights of one network, or A,B,C, not 0"), std::string::npos);
-  EXPECT_EQ(run({"eval", "--graphs", graph_file(), "--weights", text}).code, 2);
+  EXPECT_EQ(run({"eval", "--graphs", graph_file(), "--cost-model", text}).code, 2);
 }
 
 TEST(Graphs, EstimatesJudgeWithoutANetwork) {
@@ -70,11 +70,12 @@ TEST(Graphs, EstimatesJudgeWithoutANetwork) {
   graphset::ConfigGraph graph = graphset::read_graph(graph_file()).value();
   for (const std::int64_t ns : graph.runtime_ns) graph.estimate_ns.push_back(2 * ns + 1);
   ASSERT_TRUE(graphset::write_graph(file, graph).ok());
-  const Finished done = run({"eval", "--graphs", file, "--weights", "estimate,estimate", "--json"});
+  const Finished done =
+      run({"eval", "--graphs", file, "--cost-model", "estimate,estimate", "--json"});
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_NEAR(Json::parse(done.out)["graphs"][0]["tau"].get<double>(), 1, 1e-6);
-  EXPECT_EQ(run({"eval", "--graphs", file, "--weights", "estimate", "--unseen"}).code, 2);
-  const Finished none = run({"eval", "--graphs", graph_file(), "--weights", "estimate"});
+  EXPECT_EQ(run({"eval", "--graphs", file, "--cost-model", "estimate", "--unseen"}).code, 2);
+  const Finished none = run({"eval", "--graphs", graph_file(), "--cost-model", "estimate"});
   EXPECT_EQ(none.code, 2);
   EXPECT_NE(none.err.find("has no estimates"), std::string::npos) << none.err;
 }
@@ -89,7 +90,8 @@ TEST(Graphs, TrainedNetworksAreEvaluated) {
            "--threads", "1", "--lr", "0.05", "-o", weights, "--json"});
   ASSERT_EQ(trained.code, 0) << trained.err;
   const Json of_training = Json::parse(trained.out)["unseen"][0];
-  const Finished done = run({"eval", "--graphs", file, "--weights", weights, "--unseen", "--json"});
+  const Finished done =
+      run({"eval", "--graphs", file, "--cost-model", weights, "--unseen", "--json"});
   ASSERT_EQ(done.code, 0) << done.err;
   const Json graph = Json::parse(done.out)["graphs"][0];
   EXPECT_EQ(graph["name"], "chain");
@@ -98,13 +100,13 @@ TEST(Graphs, TrainedNetworksAreEvaluated) {
   EXPECT_GT(graph["tau"].get<double>(), 0.3);
   for (const char* k : {"1", "5", "10", "100"}) EXPECT_GE(graph["slowdown"][k], 0) << k;
   const Finished searches =
-      run({"eval", "--graphs", file, "--weights", weights, "--searches", "--json"});
+      run({"eval", "--graphs", file, "--cost-model", weights, "--searches", "--json"});
   ASSERT_EQ(searches.code, 0) << searches.err;
   const Json replayed = Json::parse(searches.out)["graphs"][0];
   EXPECT_GE(replayed["judged"], 1);
   EXPECT_GT(replayed["random"], replayed["judged"]);
-  const Finished both =
-      run({"eval", "--graphs", file, "--weights", weights + "," + weights, "--unseen", "--json"});
+  const Finished both = run(
+      {"eval", "--graphs", file, "--cost-model", weights + "," + weights, "--unseen", "--json"});
   ASSERT_EQ(both.code, 0) << both.err;
   EXPECT_NEAR(Json::parse(both.out)["graphs"][0]["tau"].get<double>(), graph["tau"].get<double>(),
               1e-3);

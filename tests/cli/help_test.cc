@@ -170,17 +170,37 @@ TEST(Help, ListsLeaveTheModelBehindThemAlone) {
   }
 }
 
+TEST(Help, FormerNamesOfFlagsAreTakenWithALine) {
+  const std::string out = write_file("former/marker", "") + ".out";
+  const Finished compiled =
+      run({"compile", "zoo:mlp", "--emit", "obj", "-o", out, "--search-model", "none"});
+  EXPECT_EQ(compiled.code, 0) << compiled.err;
+  EXPECT_NE(compiled.err.find("warning: --search-model is called --cost-model now\n"),
+            std::string::npos)
+      << compiled.err;
+  const Finished tuned = run({"tune", "/no/such.onnx", "--pretrained=none", "--model", "none"});
+  EXPECT_NE(tuned.err.find("--pretrained is called --cost-model now\n"), std::string::npos);
+  EXPECT_NE(tuned.err.find("--model is called --learner now\n"), std::string::npos) << tuned.err;
+  EXPECT_NE(tuned.err.find("cannot read '/no/such.onnx'"), std::string::npos) << tuned.err;
+  const Finished learner = run({"tune", "zoo:mlp", "--learner", "xgb"});
+  EXPECT_EQ(learner.code, 2);
+  EXPECT_NE(learner.err.find("{none,gbt,gbt_ensemble,random}"), std::string::npos) << learner.err;
+  // Of one command alone, and not behind a word that only looks like one.
+  EXPECT_NE(run({"run", "zoo:mlp", "--search-model", "x"}).err.find("no flag '--search-model'"),
+            std::string::npos);
+}
+
 TEST(Help, Version) {
   const Finished version = run({"--version"});
   EXPECT_EQ(version.code, 0);
   EXPECT_EQ(version.out.rfind("tessera ", 0), 0u) << version.out;
 }
 
-TEST(Help, WithoutArgumentsItIsAUsageError) {
+TEST(Help, WithoutArgumentsItIsAUsageErrorWithTheHelp) {
   const Finished none = run({});
   EXPECT_EQ(none.code, 2);
   EXPECT_EQ(none.out, "");
-  EXPECT_NE(none.err.find("--help"), std::string::npos) << none.err;
+  EXPECT_EQ(none.err, run({"--help"}).out);
 }
 
 }  // namespace

@@ -74,7 +74,7 @@ TEST(Info, ArtifactPlanAndDatabase) {
   const std::string file = write_file("marker", "");
   const std::string folder = file.substr(0, file.rfind('/'));
   const std::string out = folder + "/out", plan = folder + "/t.plan", db = folder + "/t.db";
-  ASSERT_EQ(run({"compile", "zoo:mlp", "-o", out, "--search-model", "none"}).code, 0);
+  ASSERT_EQ(run({"compile", "zoo:mlp", "-o", out, "--cost-model", "none"}).code, 0);
   const Json artifact = info_of(out);
   EXPECT_EQ(artifact["kind"], "artifact");
   EXPECT_EQ(artifact["inputs"][0]["shape"], Json({1, 784}));

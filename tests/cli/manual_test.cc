@@ -94,6 +94,14 @@ TEST(Completion, OfBashFollowsTheCommandLine) {
   EXPECT_EQ(complete("tessera compile --emit so LICEN"), "LICENSE\n");
   EXPECT_EQ(complete("tessera run --outp").rfind("--output", 0), 0u);
   EXPECT_EQ(complete("tessera --ver"), "--version\n");
+  EXPECT_EQ(complete("tessera check zoo:len"), "zoo:lenet\n");
+  EXPECT_EQ(complete("tessera check zoo : len"), "lenet\n") << "bash breaks words at colons";
+  EXPECT_EQ(complete("tessera tune zoo :").find("zoo:"), std::string::npos);
+  EXPECT_NE(complete("tessera tune zoo :").find(" lenet "), std::string::npos);
+  EXPECT_EQ(complete("tessera run LICEN"), "LICENSE\n");
+  EXPECT_EQ(complete("tessera compile --target neoverse-v"), "neoverse-v1 neoverse-v2\n");
+  EXPECT_EQ(complete("tessera run --target cu"), "cuda\n");
+  EXPECT_EQ(complete("tessera compile zoo:mlp --output LICEN"), "LICENSE\n");
 }
 
 TEST(Completion, OfFishFollowsTheCommandLine) {
@@ -138,7 +146,7 @@ TEST(CopiedProgram, SaysThatItHasNoWeights) {
   fs::create_hard_link(TESSERA_BINARY, folder / "tessera", error);
   if (error) fs::copy_file(TESSERA_BINARY, folder / "tessera");
   const std::string compile = (folder / "tessera").string() +
-                              " compile zoo:mlp --threads 1 --search-model shipped -o " +
+                              " compile zoo:mlp --threads 1 --cost-model shipped -o " +
                               (folder / "out").string();
   if (!fs::exists("/usr/share/tessera") && !fs::exists("/usr/local/share/tessera")) {
     const Finished none = run_shell("env -u TESSERA_SHARE " + compile);

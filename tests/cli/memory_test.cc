@@ -134,10 +134,10 @@ TEST_P(Memory, RunHoldsWeightsOnce) {
 }
 
 TEST_P(Memory, CompileHoldsWeightsOnce) {
-  EXPECT_LT(share("compile", {"-o", folder_ + "/out", "--emit", "a", "--search-model", "none",
+  EXPECT_LT(share("compile", {"-o", folder_ + "/out", "--emit", "a", "--cost-model", "none",
                               "--weights", "file"}),
             1.3);
-  EXPECT_LT(share("compile", {"-o", folder_ + "/out", "--emit", "a", "--search-model", "none",
+  EXPECT_LT(share("compile", {"-o", folder_ + "/out", "--emit", "a", "--cost-model", "none",
                               "--weights", "embed"}),
             1.3);
 }

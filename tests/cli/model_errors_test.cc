@@ -240,12 +240,21 @@ TEST(ModelMemory, SizesThatAreOnlyLookedAtMayBeLarge) {
   EXPECT_NE(shown.out.find("f32[1000000000000,1,4]"), std::string::npos) << shown.out;
 }
 
+TEST(DamagedModel, FilesOfPyTorchAreToBeExported) {
+  const std::string file = write_file("net.pt", std::string("PK\x03\x04", 4) + "archive");
+  for (const char* name : {"check", "info", "run"}) {
+    expect_refused({name, file}, 2,
+                   {"net.pt: not an ONNX model but an archive", "torch.onnx.export"});
+  }
+  expect_refused({"check", "absent.pt"}, 2, {"No such file"});
+}
+
 TEST(UnsupportedModel, EveryCommandNamesTheNodeTheOperatorAndTheReason) {
   const std::string file = save("m.onnx", unsupported_model());
   for (const char* name : {"tasks", "run", "bench", "show"}) {
     SCOPED_TRACE(name);
     expect_refused(command(name, file), 5,
-                   {"m.onnx", "'riddle'", "Mystery-17", "there is no import function"});
+                   {"m.onnx", "'riddle'", "Mystery-17", "this operator is not supported yet"});
   }
 }
 

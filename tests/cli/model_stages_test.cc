@@ -155,12 +155,12 @@ TEST(ShowLayouts, KernelsByLayoutAsTextAndAsAPicture) {
   EXPECT_EQ(rules.code, 0) << rules.err;
   EXPECT_TRUE(contains(rules.out, "channels last ")) << rules.out;
   EXPECT_FALSE(contains(rules.out, "channels first")) << rules.out;
-  const Finished shown = run({"targets"});
+  const Finished shown = run({"targets", "--json"});
   const std::string plan =
       write_file("first.plan", json{{"format", "tessera plan"},
                                     {"version", 2},
                                     {"model", "zoo:lenet"},
-                                    {"target", shown.out.substr(0, shown.out.find('\n'))},
+                                    {"target", json::parse(shown.out)[0]["text"]},
                                     {"threads", 1},
                                     {"decisions", {{"layouts", "first"}}},
                                     {"tasks", json::object()}}

@@ -68,6 +68,29 @@ TEST(Output, ClosedStreamsDoNotReachFiles) {
   EXPECT_EQ(read_file(file), wanted);
 }
 
+// On a terminal that `script` makes.
+TEST(Output, ColourIsForTerminalsWithoutNoColor) {
+  if (run_shell("command -v script >/dev/null").code != 0) GTEST_SKIP() << "script is absent";
+  const auto on_terminal = [](const std::string& environment) {
+    return run_shell("env " + environment +
+                     " script -qec 'tessera check absent.onnx; tessera check zoo:mlp' /dev/null")
+        .out;
+  };
+  const std::string red = "\x1b[1;31mtessera:\x1b[0m cannot read 'absent.onnx'";
+  const std::string green = "\x1b[1;32msupported\x1b[0m";
+  const std::string coloured = on_terminal("-u NO_COLOR TERM=xterm");
+  EXPECT_NE(coloured.find(red), std::string::npos) << coloured;
+  EXPECT_NE(coloured.find(green), std::string::npos) << coloured;
+  for (const char* plain :
+       {"NO_COLOR=1 TERM=xterm", "-u NO_COLOR TERM=dumb", "-u NO_COLOR -u TERM"}) {
+    const std::string out = on_terminal(plain);
+    EXPECT_EQ(out.find('\x1b'), std::string::npos) << plain << out;
+    EXPECT_NE(out.find("tessera: cannot read"), std::string::npos) << plain << out;
+  }
+  const Finished piped = run_shell("env -u NO_COLOR TERM=xterm tessera check absent.onnx");
+  EXPECT_EQ(piped.err.find('\x1b'), std::string::npos) << piped.err;
+}
+
 TEST(Output, AReaderThatLeavesEndsTheProgramQuietly) {
   const Finished result = run_shell("tessera targets | head -n 1");
   EXPECT_EQ(result.code, 0);

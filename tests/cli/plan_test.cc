@@ -27,12 +27,12 @@ class PlanFlag : public ::testing::Test {
     ASSERT_EQ(listed.code, 0) << listed.err;
     tasks_ = Json::parse(listed.out)["tasks"];
     ASSERT_GE(tasks_.size(), 2u);
-    const Finished shown = run({"targets"});
+    const Finished shown = run({"targets", "--json"});
     ASSERT_EQ(shown.code, 0) << shown.err;
     plan_ = {{"format", "tessera plan"},
              {"version", 1},
              {"model", kModel},
-             {"target", shown.out.substr(0, shown.out.find('\n'))},
+             {"target", Json::parse(shown.out)[0]["text"]},
              {"threads", 1},
              {"algorithms", Json::object()},
              {"tasks", Json::object()}};
@@ -71,6 +71,19 @@ TEST_F(PlanFlag, PlansBesideAModelThatLackItsTasksAreNamed) {
     EXPECT_NE(done.err.find(said), std::string::npos) << done.err;
 }
 
+TEST_F(PlanFlag, PlansOfAnotherProcessorAreNamed) {
+  for (const Json& task : tasks_) add(task, {});
+  std::string target = plan_["target"];
+  const std::size_t cpu = target.find(" cpu=") + 5;
+  target.replace(cpu, target.find(' ', cpu) - cpu, "elsewhere");
+  plan_["target"] = target;
+  const Finished done = compile("one", {"--plan", write(), "--emit", "obj"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("warning: " + folder_ + "/a.plan: was tuned on elsewhere, not on "),
+            std::string::npos)
+      << done.err;
+}
+
 TEST_F(PlanFlag, RebuildsTheSameBytesAndUsesItsSchedules) {
   for (const Json& task : tasks_) add(task, {});
   const std::string plan = write();
@@ -97,7 +110,7 @@ TEST_F(PlanFlag, AbsentTasksGetTheirDefaultAndAreNamed) {
 TEST_F(PlanFlag, WhatModelsPickIsAPlan) {
   const std::string plan = folder_ + "/picked.plan";
   const Finished judged =
-      compile("one", {"--picked", plan, "--search-model", "shipped", "--threads", "1"});
+      compile("one", {"--picked", plan, "--cost-model", "shipped", "--threads", "1"});
   ASSERT_EQ(judged.code, 0) << judged.err;
   const Finished done = compile("two", {"--plan", plan, "--threads", "1"});
   ASSERT_EQ(done.code, 0) << done.err;

@@ -75,7 +75,7 @@ TEST(Quantize, RandomValuesWarnLoudly) {
   const Finished r =
       run({"quantize", "zoo:mlp@hidden=16", "--calibration", "random:2", "-o", output()});
   ASSERT_EQ(r.code, 0) << r.err;
-  EXPECT_NE(r.err.find("WARNING: calibrating with random values"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("warning: calibrating with random values"), std::string::npos) << r.err;
 }
 
 // What ONNX Runtime makes of the file, where `./do peers` installed it.

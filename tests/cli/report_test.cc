@@ -3,7 +3,9 @@
 #include <string>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include "tessera/frontend/zoo/zoo.h"
 #include "tests/cli/process.h"
 
 namespace tessera::cli {
@@ -41,6 +43,12 @@ TEST_F(ReportCommand, WritesAPageOfWhatWasTuned) {
   const Finished one = run({"report", "1", "--db", db_, "-o", "-", "--no-roofline"});
   EXPECT_EQ(one.code, 0) << one.err;
   EXPECT_EQ(one.out, page);
+  const Finished json = run({"report", db_, "-o", path, "--no-roofline", "--json"});
+  EXPECT_EQ(json.code, 0) << json.err;
+  const nlohmann::json told = nlohmann::json::parse(json.out);
+  EXPECT_EQ(told.at("page"), path);
+  EXPECT_TRUE(has(told.at("model"), "matmul:M=32,N=32,K=32"));
+  EXPECT_EQ(told.at("kernels").size(), 1u);
 
   const Finished unknown = run({"report", "9", "--db", db_, "-o", path});
   EXPECT_EQ(unknown.code, 2);
@@ -48,6 +56,24 @@ TEST_F(ReportCommand, WritesAPageOfWhatWasTuned) {
   const Finished nowhere = run({"report", db_, "--no-roofline", "-o", folder_ + "/none/r.html"});
   EXPECT_EQ(nowhere.code, 2);
   EXPECT_TRUE(has(nowhere.err, "none/r.html")) << nowhere.err;
+}
+
+TEST_F(ReportCommand, NamesTheLayersOfTheModel) {
+  const Finished tuned = run({"tune", "zoo:lenet", "--threads", "1", "--trials-per-task", "1",
+                              "--db", db_, "--plan", folder_ + "/lenet.plan", "--peers", "none"});
+  ASSERT_EQ(tuned.code, 0) << tuned.err;
+  const Finished done = run({"report", db_, "-o", "-", "--no-roofline"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const onnx::Model model = *zoo::make_model("lenet");
+  int named = 0;
+  for (const onnx::Node& node : model.graph.nodes) {
+    const bool heavy = node.op_type == "Conv" || node.op_type == "Gemm";
+    if (!heavy) continue;
+    ASSERT_FALSE(node.name.empty());
+    EXPECT_TRUE(has(done.out, "<td>" + node.name)) << node.name;
+    ++named;
+  }
+  EXPECT_EQ(named, 5);
 }
 
 TEST_F(ReportCommand, NeedsADatabase) {

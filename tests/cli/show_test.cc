@@ -1,8 +1,12 @@
 // Every stage of `tessera show`, for both architectures.
 #include <filesystem>
+#include <map>
+#include <sstream>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "tests/cli/process.h"
 
@@ -133,10 +137,32 @@ TEST(Targets, ListsHostMachinesAndAliases) {
   const Finished result = run({"targets"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "");
-  EXPECT_EQ(result.out.rfind("host triple=", 0), 0u) << result.out;
-  EXPECT_TRUE(contains(result.out, "\nneoverse-v1 triple=aarch64"));
-  EXPECT_TRUE(contains(result.out, "\nznver4 triple=x86_64"));
-  EXPECT_TRUE(contains(result.out, "\ngraviton3 = neoverse-v1\n"));
+  EXPECT_EQ(result.out.rfind("target  ", 0), 0u) << result.out;
+  EXPECT_TRUE(contains(result.out, "\nhost  "));
+  std::stringstream lines(result.out);
+  std::map<std::string, std::vector<std::string>> rows;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 95u) << line;
+    std::stringstream words(line);
+    std::string name, word;
+    for (words >> name; words >> word;) rows[name].push_back(word);
+  }
+  EXPECT_EQ(rows["neoverse-v1"], (std::vector<std::string>{"cpu", "aarch64", "neoverse-v1", "64",
+                                                           "32x16", "64K/1M/32M", "graviton3"}));
+  EXPECT_EQ(rows["h200"].at(0), "cuda");
+  EXPECT_EQ(rows["armv8-a"].back(), "32K/256K") << "no L3, and no other name";
+}
+
+TEST(Targets, AsJsonWithTheLineThatPlansHold) {
+  const Finished result = run({"targets", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  const nlohmann::json list = nlohmann::json::parse(result.out);
+  ASSERT_GT(list.size(), 20u);
+  EXPECT_EQ(list.at(0).at("name"), "host");
+  for (const nlohmann::json& t : list) {
+    const std::string begin = t.at("name").get<std::string>() + " triple=";
+    EXPECT_EQ(t.at("text").get<std::string>().rfind(begin, 0), 0u);
+  }
 }
 
 }  // namespace

@@ -349,7 +349,7 @@ TEST(Tune, TakesOptionsOfThePolicyAsSimulationsDo) {
       "--policy ",
       kOp, files.db, files.plan);
   const Json json =
-      tuned(command + "annealing+diversity=1+acquisition=ei+features=curve --model xgb_ensemble");
+      tuned(command + "annealing+diversity=1+acquisition=ei+features=curve --learner gbt_ensemble");
   EXPECT_EQ(json["trials"], 12);
   EXPECT_TRUE(json["pretrained"].is_array());
   for (const char* wrong : {"annealing+colour=red", "annealing+model=none_such", "luck"}) {
@@ -367,7 +367,7 @@ TEST(Tune, SaysWhichModelJudgedAndWhyTrialsFailed) {
   EXPECT_NE(done.out.find("trained model: "), std::string::npos) << done.out;
   EXPECT_NE(done.out.find(".safetensors"), std::string::npos) << done.out;
   EXPECT_NE(done.out.find("48x40 over 32"), std::string::npos) << done.out;
-  const Finished without = run_shell(command + " --pretrained none");
+  const Finished without = run_shell(command + " --cost-model none");
   EXPECT_EQ(without.out.find("trained model: "), std::string::npos) << without.out;
 }
 

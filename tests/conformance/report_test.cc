@@ -21,7 +21,7 @@ json report_of(int passed, int failed, int numbers, int strings) {
   };
   add(passed, "pass", "");
   add(failed, "fail", "output 0: element 3 is 1, not 2");
-  add(numbers, "unsupported", "unsupported: node '' (DFT-17): there is no import function");
+  add(numbers, "unsupported", "unsupported: node '' (DFT-17): this operator is not supported yet");
   add(strings, "unsupported", "unsupported: 'x' is of type string");
   return {
       {"passed", passed}, {"failed", failed}, {"unsupported", numbers + strings}, {"cases", cases}};
@@ -69,7 +69,7 @@ TEST(Judge, TooManyNumericCasesAreRefused) {
 TEST(Judge, OnlyTheTypeExcuses) {
   json report = report_of(10, 0, 1, 0);
   for (const char* reason :
-       {"unsupported: node 'string' (StringNormalizer-10): no import function",
+       {"unsupported: node 'string' (StringNormalizer-10): not supported yet",
         "unsupported: 'x' is of type string and more", "unsupported: 'x' is of type complex64"}) {
     report["cases"][10]["reason"] = reason;
     EXPECT_EQ(complaints_about(report.dump()).size(), 1u) << reason;

@@ -40,7 +40,7 @@ void run_trees(const std::string& text, int threads) {
     data.labels.push_back(static_cast<float>(rng.uniform()));
     data.groups.push_back(static_cast<std::int32_t>(i % 8));
   }
-  auto model = make_model("xgb", {});
+  auto model = make_model("gbt", {});
   TESSERA_CHECK(model.ok(), "{}", model.error().message);
   FitOptions fit{0, threads, number("rounds", 400), number("depth", 8)};
   TESSERA_CHECK((*model)->fit(data, fit).ok(), "no fit");

@@ -19,12 +19,12 @@ class ModelFiles : public ::testing::Test {
   void TearDown() override { std::filesystem::remove(path_); }
 
   std::string path_;
-  const ModelFile file_{"xgb", "rank", "0123456789abcdef", 7, {std::string("a\0b\n", 4), ""}, {}};
+  const ModelFile file_{"gbt", "rank", "0123456789abcdef", 7, {std::string("a\0b\n", 4), ""}, {}};
 };
 
 TEST_F(ModelFiles, ReadWhatWasWritten) {
   ASSERT_TRUE(write_model_file(path_, file_).ok());
-  const auto back = read_model_file(path_, "xgb", "0123456789abcdef");
+  const auto back = read_model_file(path_, "gbt", "0123456789abcdef");
   ASSERT_TRUE(back.ok()) << back.error().message;
   EXPECT_EQ(back->objective, "rank");
   EXPECT_EQ(back->columns, 7u);
@@ -53,8 +53,8 @@ TEST_F(ModelFiles, RefuseOtherKindsAndSchemas) {
   ASSERT_TRUE(write_model_file(path_, file_).ok());
   const auto kind = read_model_file(path_, "random", "0123456789abcdef");
   ASSERT_FALSE(kind.ok());
-  EXPECT_NE(kind.error().message.find("holds a model \"xgb\""), std::string::npos);
-  const auto schema = read_model_file(path_, "xgb", "ffffffffffffffff");
+  EXPECT_NE(kind.error().message.find("holds a model \"gbt\""), std::string::npos);
+  const auto schema = read_model_file(path_, "gbt", "ffffffffffffffff");
   ASSERT_FALSE(schema.ok());
   EXPECT_EQ(schema.error().code, ErrorCode::kInvalidArgument);
   EXPECT_NE(schema.error().message.find("0123456789abcdef"), std::string::npos);
@@ -79,9 +79,9 @@ TEST_F(ModelFiles, EveryCutAndEveryFlippedByteOfThePartsIsFound) {
 }
 
 TEST_F(ModelFiles, ForeignFilesAreRefused) {
-  for (const char* text : {"", "{\"learner\":{}}", "tessera-model 9\nkind xgb\n",
-                           "tessera-model 1\nkind xgb\nobjective rank\nschema x\ncolumns -3\n",
-                           "tessera-model 1\nkind xgb\nobjective rank\nschema x\ncolumns 1\n"
+  for (const char* text : {"", "{\"learner\":{}}", "tessera-model 9\nkind gbt\n",
+                           "tessera-model 1\nkind gbt\nobjective rank\nschema x\ncolumns -3\n",
+                           "tessera-model 1\nkind gbt\nobjective rank\nschema x\ncolumns 1\n"
                            "parts 99999999999999999999\n"}) {
     ASSERT_TRUE(write_file(path_, {text}).ok());
     EXPECT_FALSE(read_model_file(path_).ok()) << text;

@@ -22,7 +22,7 @@ std::unique_ptr<CostModel> make_or_null(const std::string& name, const std::stri
 
 class Objective : public ::testing::TestWithParam<const char*> {
  protected:
-  std::unique_ptr<CostModel> model(const std::string& name = "xgb", std::uint64_t seed = 1) {
+  std::unique_ptr<CostModel> model(const std::string& name = "gbt", std::uint64_t seed = 1) {
     return make_or_null(name, GetParam(), seed);
   }
 };
@@ -60,7 +60,7 @@ TEST_P(Objective, SameSeedSameScores) {
 }
 
 TEST_P(Objective, SavedModelsPredictTheSame) {
-  for (const char* name : {"xgb", "xgb_ensemble", "random"}) {
+  for (const char* name : {"gbt", "gbt_ensemble", "random"}) {
     auto a = model(name), b = model(name, 77);
     if (!a) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
     const TrainingSet data = make_synthetic(200, 2, 7);
@@ -79,7 +79,7 @@ INSTANTIATE_TEST_SUITE_P(Xgb, Objective, ::testing::Values("rank", "regression")
                          [](const auto& test) { return std::string(test.param); });
 
 TEST(Xgb, TimeLimitStopsTheFitWithAUsableModel) {
-  auto m = make_or_null("xgb", "rank");
+  auto m = make_or_null("gbt", "rank");
   if (!m) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const TrainingSet data = make_synthetic(2000, 4, 8);
   FitOptions options;
@@ -89,7 +89,7 @@ TEST(Xgb, TimeLimitStopsTheFitWithAUsableModel) {
 }
 
 TEST(Xgb, RefusesDataThatMakesNoSense) {
-  auto m = make_or_null("xgb", "rank");
+  auto m = make_or_null("gbt", "rank");
   if (!m) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   EXPECT_FALSE(m->fit({}, {}).ok());
   TrainingSet data = make_synthetic(10, 1, 1);
@@ -104,7 +104,7 @@ TEST(Xgb, RefusesDataThatMakesNoSense) {
 }
 
 TEST(Xgb, EqualLabelsAndFailuresAreNoProblem) {
-  auto m = make_or_null("xgb", "rank");
+  auto m = make_or_null("gbt", "rank");
   if (!m) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   TrainingSet data = make_synthetic(64, 1, 2);
   for (float& label : data.labels) label = 0;
@@ -113,7 +113,7 @@ TEST(Xgb, EqualLabelsAndFailuresAreNoProblem) {
 }
 
 TEST(Ensemble, IsSurerNearItsData) {
-  auto m = make_or_null("xgb_ensemble", "regression");
+  auto m = make_or_null("gbt_ensemble", "regression");
   if (!m) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const TrainingSet data = make_synthetic(400, 1, 11);
   ASSERT_TRUE(m->fit(data, {}).ok());
@@ -133,8 +133,8 @@ TEST(ModelTable, MistypedNamesAreAnsweredWithTheList) {
   const auto model = make_model("xbg", {});
   ASSERT_FALSE(model.ok());
   EXPECT_EQ(model.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(model.error().message.find("xgb, xgb_ensemble, random"), std::string::npos);
-  EXPECT_FALSE(make_model("xgb", {"listwise", 1, ""}).ok());
+  EXPECT_NE(model.error().message.find("gbt, gbt_ensemble, random"), std::string::npos);
+  EXPECT_FALSE(make_model("gbt", {"listwise", 1, ""}).ok());
 }
 
 }  // namespace

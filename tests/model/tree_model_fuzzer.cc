@@ -9,7 +9,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace tessera::model;  // NOLINT(google-build-using-namespace)
   const tessera::fuzz::MemoryFile file({reinterpret_cast<const char*>(data), size});
   const auto read = read_model_file(file.path());
-  (void)read_model_file(file.path(), "xgb", "schema");
+  (void)read_model_file(file.path(), "gbt", "schema");
   if (!read.ok()) return 0;
   const std::string copy = "/dev/shm/tessera_model_fuzzer." + std::to_string(::getpid());
   if (!write_model_file(copy, *read).ok()) __builtin_trap();

@@ -1,6 +1,7 @@
 """tessera.compile, load, Model and Session on NumPy arrays."""
 import json
 import os
+import pickle
 import subprocess
 import tempfile
 import threading
@@ -114,8 +115,10 @@ class ModelTest(unittest.TestCase):
             self.model(x=self.x)
         with self.assertRaisesRegex(TypeError, "__dlpack__"):
             self.model(self.x, out=object())
-        with self.assertRaisesRegex(tessera.Error, "nonexistent"):
+        with self.assertRaisesRegex(FileNotFoundError, "nonexistent"):
             tessera.compile("/nonexistent.onnx")
+        with self.assertRaisesRegex(FileNotFoundError, "nonexistent"):
+            tessera.load("/nonexistent")
         with self.assertRaisesRegex(tessera.Error, "h300"):
             tessera.compile("zoo:mlp", target="h300")
         with self.assertRaises(ValueError):
@@ -153,6 +156,41 @@ class ModelTest(unittest.TestCase):
                 loaded.save(os.path.join(folder, "again"))
 
 
+    def test_batches_and_values(self):
+        self.assertEqual(tessera.compile("zoo:mlp", batch=3, threads=1).inputs[0].shape, (3, 784))
+        self.assertEqual(tessera.compile(symbolic_model(), batch=2, threads=1).inputs[0].shape, (2, 3))
+        for value in ([[1, -2, 3]], np.array([[1, -2, 3]], np.float32), "[1,-2,3]"):
+            model = tessera.compile(symbolic_model(), batch=1, values={"x": value}, threads=1)
+            self.assertEqual(model.inputs, ())
+            np.testing.assert_array_equal(model(), [[1, 2, 3]])
+        with self.assertRaisesRegex(tessera.Error, "no input 'z'"):
+            tessera.compile(symbolic_model(), batch=1, values={"z": True})
+
+    def test_errors_speak_python(self):
+        with self.assertRaisesRegex(tessera.Error, 'set them with dims={"width": SIZE}$') as raised:
+            tessera.compile(two_inputs_model(b"width", b"width"))
+        self.assertEqual(raised.exception.code, 1)
+        with self.assertRaisesRegex(tessera.Error, 'dims={"left": SIZE, "right": SIZE}$'):
+            tessera.compile(two_inputs_model(b"left", b"right"))
+        with self.assertRaisesRegex(tessera.Error, "^batch=5: no input .* with shapes=$"):
+            tessera.compile(two_inputs_model(b"width", b"width"), batch=5)
+        from tessera._words import in_python
+
+        self.assertEqual(in_python("set it with --shape a:b:3xSIZE"), 'set it with shapes={"a:b": (3, SIZE)}')
+        self.assertEqual(in_python("--shape x:5 or --weights file"), 'shapes={"x": (5,)} or weights="file"')
+
+    def test_models_go_to_other_processes(self):
+        again = pickle.loads(pickle.dumps(self.model))
+        np.testing.assert_array_equal(again(self.x), self.y)
+        self.assertEqual(again.plan_digest, self.model.plan_digest)
+        with tempfile.TemporaryDirectory() as folder:
+            self.model.save(folder + "/out", name="net")
+            loaded = pickle.loads(pickle.dumps(tessera.load(folder + "/out", threads=1)))
+            np.testing.assert_allclose(loaded(self.x), self.y, rtol=1e-5)
+        self.assertIn("Session of <tessera.Model", repr(self.model.session(1)))
+        self.assertFalse(hasattr(tessera, "annotations"))
+
+
 class SessionTest(unittest.TestCase):
     """The stand-in for ONNX Runtime's class."""
 
@@ -185,6 +223,61 @@ class SessionTest(unittest.TestCase):
         session = tessera.InferenceSession(symbolic_model(says_output=False))
         self.assertEqual(session.get_outputs(), [("y", [], "tensor(?)")])
 
+    def test_scripts_for_onnx_runtime(self):
+        ort = tessera
+        options = ort.SessionOptions()
+        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+        options.execution_mode = ort.ExecutionMode.ORT_SEQUENTIAL
+        options.intra_op_num_threads = 1
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+        options.add_free_dimension_override_by_name("rows", 2)
+        self.assertIn("CPUExecutionProvider", ort.get_available_providers())
+        session = ort.InferenceSession(symbolic_model(), options, providers=ort.get_available_providers()[-1:])
+        self.assertIs(session.get_session_options(), options)
+        self.assertEqual(session.get_inputs()[0].shape, [2, 3])
+        self.assertEqual(session.get_outputs()[0].shape, [2, 3])
+        meta = session.get_modelmeta()
+        self.assertEqual((meta.graph_name, meta.producer_name, meta.custom_metadata_map), ("abs", "pen", {"k": "v"}))
+        x = np.array([[1, -2, 3], [-4, 5, -6]], np.float32)
+        np.testing.assert_array_equal(session.run(["y"], {"x": x}, ort.RunOptions())[0], np.abs(x))
+        self.assertIn("1 compiled", repr(session))
+        self.assertEqual(session.get_overridable_initializers(), [])
+
+    def test_bound_inputs_and_outputs(self):
+        session = tessera.InferenceSession(symbolic_model())
+        x = np.array([[1, -2, 3]], np.float32)
+        binding = session.io_binding()
+        binding.bind_cpu_input("x", x)
+        binding.bind_output("y")
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(binding.copy_outputs_to_cpu()[0], np.abs(x))
+        y = np.zeros((1, 3), np.float32)
+        binding.bind_input("x", "cpu", 0, np.float32, x.shape, x.ctypes.data)
+        binding.bind_output("y", "cpu", 0, np.float32, y.shape, y.ctypes.data)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(y, np.abs(x))
+        place = tessera.OrtValue.ortvalue_from_shape_and_type([1, 3], np.float32)
+        binding.bind_ortvalue_input("x", tessera.OrtValue.ortvalue_from_numpy(2 * x))
+        binding.bind_ortvalue_output("y", place)
+        session.run_with_iobinding(binding)
+        np.testing.assert_array_equal(place.numpy(), np.abs(2 * x))
+        self.assertEqual((place.shape(), place.data_type(), place.device_name()), ([1, 3], "tensor(float)", "cpu"))
+        values = session.run_with_ort_values(None, {"x": tessera.OrtValue.ortvalue_from_numpy(x)})
+        np.testing.assert_array_equal(values[0].numpy(), np.abs(x))
+        binding.bind_output("y", "cpu", 0, np.float32, (2, 3), np.zeros((2, 3), np.float32).ctypes.data)
+        with self.assertRaisesRegex(ValueError, "output 'y' is"):
+            session.run_with_iobinding(binding)
+        with self.assertRaisesRegex(NotImplementedError, "memory of cuda"):
+            binding.bind_output("y", "cuda")
+
+    def test_plans_and_values_of_sessions(self):
+        session = tessera.InferenceSession(two_inputs_model(b"width", b"width"), values={"b": [[1, 1, 1]]})
+        self.assertEqual([node.name for node in session.get_inputs()], ["a"])
+        a = np.array([[1, 2, 3]], np.float32)
+        np.testing.assert_array_equal(session.run(None, {"a": a})[0], a + 1)
+        with self.assertRaisesRegex(tessera.Error, "nowhere.plan"):
+            tessera.InferenceSession("zoo:mlp", plan="/nowhere.plan")
+
     def test_what_is_no_model(self):
         for content in (b"", b"\x07", b"hello world"):
             with self.assertRaises((ValueError, tessera.Error)):
@@ -205,6 +298,17 @@ def symbolic_model(name=b"x", says_output=True):
     node = field(1, name) + field(2, b"y") + field(4, b"Abs")
     graph = (field(1, node) + field(2, b"abs") + field(11, field(1, name) + field(2, kind)) +
              field(12, field(1, b"y") + (field(2, kind) if says_output else b"")))
+    return (field(1, 8) + field(2, b"pen") + field(7, graph) + field(8, field(1, b"") + field(2, 13)) +
+            field(14, field(1, b"k") + field(2, b"v")))
+
+
+def two_inputs_model(first, second):
+    """y = a + b with a f32[1, first] and b f32[1, second]."""
+    kinds = [field(2, field(1, field(1, 1) + field(2, field(1, field(1, 1)) + field(1, field(2, size)))))
+             for size in (first, second)]
+    graph = (field(1, field(1, b"a") + field(1, b"b") + field(2, b"y") + field(4, b"Add")) + field(2, b"sum") +
+             field(11, field(1, b"a") + kinds[0]) + field(11, field(1, b"b") + kinds[1]) +
+             field(12, field(1, b"y") + kinds[0]))
     return field(1, 8) + field(7, graph) + field(8, field(1, b"") + field(2, 13))
 
 

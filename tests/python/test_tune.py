@@ -1,10 +1,14 @@
 """tessera.tune, by the program that comes with the package."""
+import contextlib
+import io
 import os
+import subprocess
 import tempfile
 import unittest
 
 import numpy as np
 import tessera
+from tessera._bar import Bar
 
 
 class TuneTest(unittest.TestCase):
@@ -12,7 +16,7 @@ class TuneTest(unittest.TestCase):
         seen = []
         with tempfile.TemporaryDirectory() as folder:
             plan = os.path.join(folder, "mlp.plan")
-            tuning = tessera.tune("zoo:mlp", trials=12, plan=plan, progress=seen.append, seed=3, model="none",
+            tuning = tessera.tune("zoo:mlp", trials=12, plan=plan, progress=seen.append, seed=3, learner="none",
                                   threads=1)
             self.assertEqual(tuning.plan, plan)
             self.assertFalse(tuning.interrupted)
@@ -26,17 +30,44 @@ class TuneTest(unittest.TestCase):
             np.testing.assert_allclose(tuned, tessera.compile("zoo:mlp", threads=1)(x), rtol=1e-4)
 
     def test_errors_are_those_of_the_program(self):
-        with self.assertRaisesRegex(tessera.Error, "nonexistent"):
+        with self.assertRaisesRegex(FileNotFoundError, "nonexistent"):
             tessera.tune("/nonexistent.onnx", trials=1)
-        with self.assertRaisesRegex(tessera.Error, "duration"):
+        with self.assertRaisesRegex(tessera.Error, "^'soon' is not a duration|^--budget: 'soon'"):
             tessera.tune("zoo:mlp", budget="soon")
+
+    def test_leaves_its_plan_beside_the_model_and_shows_a_bar(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.path.join(folder, "net.v2.onnx")
+            subprocess.run([tessera.program(), "zoo", "--export", "mlp", "--output", model], check=True,
+                           capture_output=True)
+            said = io.StringIO()
+            with contextlib.redirect_stderr(said):
+                tuning = tessera.tune(model, trials=6, progress=True, learner="none", threads=1)
+            self.assertEqual(tuning.plan, os.path.join(folder, "net.v2.plan"))
+            self.assertTrue(os.path.exists(tuning.plan))
+            self.assertIn(" trials", said.getvalue())
+            self.assertTrue(said.getvalue().endswith("\n"))
+            with contextlib.redirect_stderr(said := io.StringIO()):
+                tessera.tune(model, trials=6, learner="none", threads=1)
+            self.assertEqual(said.getvalue(), "")
+
+    def test_bars_say_how_far_a_tuning_is(self):
+        said = io.StringIO()
+        bar = Bar(said)
+        bar(tessera.Progress("search", "conv", 12, 0, 3.3e-3, 2.2e-3, 30, 90))
+        self.assertEqual(said.getvalue(), "\r[#####...............] 1:30 left, search, 12 trials, "
+                                          "3.3 ms -> 2.2 ms (1.50x)")
+        bar(tessera.Progress("finals", "conv", 13, 0, 0, 0, 30, 0))
+        self.assertTrue(said.getvalue().split("\r")[-1].startswith("0:30, finals, 13 trials "))
 
     def test_what_the_callback_raises_ends_the_search(self):
         def stop(progress):
             raise ZeroDivisionError("enough")
 
-        with self.assertRaisesRegex(ZeroDivisionError, "enough"):
-            tessera.tune("zoo:mlp", budget="60s", progress=stop, model="none", threads=1)
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertRaisesRegex(ZeroDivisionError, "enough"):
+                tessera.tune("zoo:mlp", budget="60s", progress=stop, learner="none", threads=1,
+                             plan=os.path.join(folder, "mlp.plan"))
 
 
 if __name__ == "__main__":

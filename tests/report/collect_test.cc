@@ -25,7 +25,8 @@ TEST_F(CollectTest, SumsKernelsByTheirUses) {
   EXPECT_EQ(r->trials, 7);
   ASSERT_EQ(r->kernels.size(), 2u);
   const Kernel& conv = r->kernels[0];  // most time first
-  EXPECT_EQ(conv.label, "direct conv+add f32[1, 128] over 64");
+  EXPECT_EQ(conv.label, fmt::format("/conv1{} and 2 more", kEvil));
+  EXPECT_EQ(conv.what, "direct conv+add f32[1, 128] over 64");
   EXPECT_EQ(conv.dtype, "f32");
   EXPECT_EQ(conv.trials, 5);
   EXPECT_EQ(conv.timed, 4);

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/app/report/sections.h"
 #include "tests/record/temp_folder.h"
 #include "tests/report/sample_session.h"
 #include "tests/testing/browser.h"
@@ -40,6 +41,45 @@ TEST_F(PageTest, HasEverySection) {
   const std::string html = page(true);
   testing::expect_golden("report/structure.txt", structure(html));
   EXPECT_NE(html.find("class=\"mark\""), std::string::npos) << "rooflines";
+}
+
+TEST_F(PageTest, TellsWhatElseIsKnown) {
+  const std::string html = page(true);
+  EXPECT_NE(html.find("</dt><dd>14 ms</dd>"), std::string::npos) << "the peer";
+  EXPECT_NE(html.find("<dt>times as fast</dt><dd>2.00x</dd>"), std::string::npos);
+  EXPECT_NE(html.find("The budget ended the search"), std::string::npos);
+  EXPECT_NE(html.find(".unproved.plan has what was found"), std::string::npos);
+  EXPECT_NE(html.find("<title>kept by the plan</title>"), std::string::npos);
+}
+
+// The tuned model runs bb no more, and runs aa, which the untuned one did not.
+TEST_F(PageTest, KernelsThatWereReplacedAreNotWinners) {
+  Report r{.has_summary = true};
+  const auto kernel = [](const char* name, double before, double after, double uses_before,
+                         double uses_after) {
+    Kernel k{.label = name, .what = name};
+    k.use = {.key = name,
+             .uses_before = uses_before,
+             .uses_after = uses_after,
+             .before_s = before,
+             .after_s = after};
+    k.before = trial(name, 1, before, "default");
+    k.after = trial(name, 2, after, "evolutionary");
+    return k;
+  };
+  r.kernels = {kernel("dropped", 9e-3, 1e-3, 1, 0), kernel("taken", 4e-3, 2e-3, 0, 1),
+               kernel("kept", 3e-3, 2.9e-3, 1, 1)};
+  Html page("page");
+  add_gains(r, &page);
+  add_schedules(r, &page);
+  const std::string html = page.finish();
+  EXPECT_EQ(html.find("dropped"), std::string::npos);
+  EXPECT_LT(html.find("taken"), html.find("kept"));
+  Html head("head");
+  add_outcome(r, &head);
+  EXPECT_NE(head.finish().find(
+                "<dt>kernels</dt><dd>2</dd></div>\n<div><dt>alternatives tried</dt><dd>1<"),
+            std::string::npos);
 }
 
 TEST_F(PageTest, NothingButEscapedDataAndNoAddress) {

@@ -61,13 +61,22 @@ inline Result<void> fill_database(const std::string& path, bool with_summary) {
                               failure("bb", 5), trial("aa", 6, 2e-3, "evolutionary"),
                               trial("aa", 7, 5e-3, "evolutionary")}));
   if (with_summary) {
-    const Summary summary{
-        .models = {{session.model, 13.5e-3, 7.2e-3, true}},
-        .kernels = {{"aa", "direct", 3, 3, 4.1e-3, 2.1e-3, false, trial("aa", 6, 0, "").candidate},
-                    {"bb", "", 1, 1, 1e-3, 1e-3, false, ""}},
-        .stopped_by = "budget",
-        .disturbed = 5,
-        .busy = true};
+    const Summary summary{.models = {{session.model, 13.5e-3, 7.2e-3, true}},
+                          .kernels = {{"aa",
+                                       "direct",
+                                       3,
+                                       3,
+                                       4.1e-3,
+                                       2.1e-3,
+                                       false,
+                                       trial("aa", 6, 0, "").candidate,
+                                       {fmt::format("/conv1{}", kEvil), "/conv2", "/conv3"}},
+                                      {"bb", "", 1, 1, 1e-3, 1e-3, false, ""}},
+                          .stopped_by = "budget",
+                          .disturbed = 5,
+                          .busy = true,
+                          .peers = {{session.model, kEvil, 7e-3, 14e-3}},
+                          .unproved = fmt::format("net{}.unproved.plan", kEvil)};
     TESSERA_DO(record::keep_session_summary(path, id, to_json(summary)));
   }
   return database.end_session(id, "done");

@@ -114,7 +114,7 @@ def kernels(tessera, target, network):
         model, _, dtype = network.partition("+")
         command = [tessera, "compile", f"zoo:{model}", "--target", target, "--emit", "obj", "--weights", "file"]
         command += ["--dtype", dtype] if dtype else []
-        command += ["--search-model", "none", "--name", "model", "-o", out]
+        command += ["--cost-model", "none", "--name", "model", "-o", out]
         made = subprocess.run(command, env={**os.environ, "TESSERA_CACHE": folder}, capture_output=True, text=True, check=False)
         if made.returncode != 0:
             return f"exit {made.returncode}: {made.stderr.strip().splitlines()[-1]}"

@@ -15,7 +15,7 @@
 namespace tessera::search {
 namespace {
 
-bool has_xgb() { return tessera::testing::has_trees(model::make_model("xgb", {})); }
+bool builds_trees() { return tessera::testing::has_trees(model::make_model("gbt", {})); }
 
 space::Space real_space(const std::string& spec) {
   const auto parsed = te::parse_op_spec(spec);
@@ -67,7 +67,7 @@ double order_of(const space::Space& space, Scorer& scorer, std::uint64_t seed) {
 }
 
 TEST(Learner, SharesOneModelOfProgramsAmongTasks) {
-  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
+  if (!builds_trees()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space a = real_space("matmul:M=64,N=96,K=64");
   const space::Space b = real_space("matmul:M=32,N=256,K=128");
   LearnerOptions options;
@@ -88,7 +88,7 @@ TEST(Learner, SharesOneModelOfProgramsAmongTasks) {
 }
 
 TEST(Learner, FitsAgainOnlyWhenEnoughIsNew) {
-  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
+  if (!builds_trees()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = testing::make_toy_space(10);
   LearnerOptions options;
   options.features = "decisions";
@@ -113,7 +113,7 @@ TEST(Learner, FitsAgainOnlyWhenEnoughIsNew) {
 }
 
 TEST(Learner, FitsInTheBackgroundWhileScoresComeFromTheOldModel) {
-  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
+  if (!builds_trees()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = testing::make_toy_space(10);
   LearnerOptions options;
   options.features = "decisions";
@@ -140,7 +140,7 @@ TEST(Learner, FitsInTheBackgroundWhileScoresComeFromTheOldModel) {
 }
 
 TEST(Learner, ThreadsDoNotChangeScores) {
-  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
+  if (!builds_trees()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = real_space("matmul:M=64,N=96,K=64");
   std::vector<float> scores[2];
   for (int threads : {1, 2}) {
@@ -159,10 +159,10 @@ TEST(Learner, ThreadsDoNotChangeScores) {
 }
 
 TEST(Learner, AnEnsembleTellsItsSpread) {
-  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
+  if (!builds_trees()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = testing::make_toy_space(10);
   LearnerOptions options;
-  options.model = "xgb_ensemble";
+  options.model = "gbt_ensemble";
   options.features = "decisions";
   options.background = false;
   auto learner = Learner::make(options);
@@ -177,7 +177,7 @@ TEST(Learner, AnEnsembleTellsItsSpread) {
 }
 
 TEST(Learner, StartsFromASavedModel) {
-  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
+  if (!builds_trees()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = real_space("matmul:M=64,N=96,K=64");
   const std::string path = ::testing::TempDir() + "/learner_model.bin";
   LearnerOptions options;
@@ -276,10 +276,10 @@ TEST(Learner, GoesOnWithoutAGlobalModelThatCannotJudge) {
 }
 
 TEST(Learner, SpreadIsThatOfTheModelWhoseScoresAreUsed) {
-  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
+  if (!builds_trees()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = testing::make_toy_space(10);
   LearnerOptions options;
-  options.model = "xgb_ensemble";
+  options.model = "gbt_ensemble";
   options.features = "decisions";
   options.background = false;
   options.min_growth = 10'000;  // one fit
@@ -337,7 +337,7 @@ TEST(Learner, ModelsThatJudgeTogetherTellASpreadFromTheFirstTrialOn) {
 }
 
 TEST(Learner, KeepsAGoodGlobalModelAndDropsABadOne) {
-  if (!has_xgb()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
+  if (!builds_trees()) GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
   const space::Space space = testing::make_toy_space(10);
   LearnerOptions options;
   options.features = "decisions";

@@ -19,8 +19,8 @@ using testing::toy_seconds;
 using testing::ToyOptions;
 using testing::ToyRun;
 
-// "xgb" where this build has it; a guided policy without a model is a test of its fallback.
-std::string guide(const std::string& name = "xgb") {
+// "gbt" where this build has it; a guided policy without a model is a test of its fallback.
+std::string guide(const std::string& name = "gbt") {
   return tessera::testing::has_trees(model::make_model(name, {})) ? name : "";
 }
 
@@ -164,7 +164,7 @@ TEST(Policies, DiversityAndUncertaintyAreOptionsThatWork) {
   }
   for (const char* acquisition : {"ei", "ucb"}) {
     ToyOptions options = options_for("annealing", 160);
-    options.model = "xgb_ensemble";
+    options.model = "gbt_ensemble";
     options.objective = "regression";
     options.options.acquisition = acquisition;
     EXPECT_LT(mean_best(space, options), random) << acquisition;

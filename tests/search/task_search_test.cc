@@ -247,7 +247,7 @@ TEST(TaskSearch, BatchesAndSingleTrialsGiveTheSameOrder) {
 TEST(TaskSearch, FeedsTheModelOfTheLearner) {
   const space::Space space = make_toy_space(8);
   LearnerOptions options;
-  options.model = model::make_model("xgb", {}).ok() ? "xgb" : "random";
+  options.model = model::make_model("gbt", {}).ok() ? "gbt" : "random";
   options.features = "decisions";
   options.background = false;
   auto learner = Learner::make(options);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tessera/machine/target/features.h"
@@ -85,6 +86,17 @@ TEST(FindTarget, ErrorListsTheNamesAndTheNearest) {
 TEST(FindTarget, ErrorCompletesTheBeginningOfAName) {
   EXPECT_NE(find_target("skylake").error().message.find("did you mean 'skylake-avx512'"),
             std::string::npos);
+}
+
+TEST(FindTarget, ErrorSaysWhichRowStandsForAnInstructionSet) {
+  for (const auto& [name, row] : {std::pair("arm64", "armv8-a"), std::pair("avx512", "x86-64-v4"),
+                                  std::pair("sm_90", "h100"), std::pair("sm_80", "a100")}) {
+    const auto refused = find_target(name);
+    ASSERT_FALSE(refused.ok());
+    EXPECT_NE(refused.error().message.find(fmt::format("; did you mean '{}'?", row)),
+              std::string::npos)
+        << refused.error().message;
+  }
 }
 
 TEST(FindTarget, RefusesEmptyAndOverlongNames) {

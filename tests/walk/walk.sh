@@ -63,17 +63,17 @@ tessera zoo --export mlp --output own.onnx
 tessera check own.onnx >out.txt
 tessera bench own.onnx --threads 1 --samples 3 --time-limit 0.5 >out.txt
 has out.txt verified
-tessera compile own.onnx --threads 1 --search-model shipped -o art >out.txt 2>err.txt
+tessera compile own.onnx --threads 1 --cost-model shipped -o art >out.txt 2>err.txt
 if grep -q "no trained weights" err.txt; then fail "the installed weights were not found"; fi
 
 say "a copied program says that it has no weights"
 mkdir copied
 cp "$prefix/bin/tessera" copied/
 if [ ! -e /usr/share/tessera ] && [ ! -e /usr/local/share/tessera ]; then
-  LD_LIBRARY_PATH=$prefix/lib copied/tessera compile own.onnx --threads 1 --search-model shipped -o art2 >out.txt 2>err.txt
+  LD_LIBRARY_PATH=$prefix/lib copied/tessera compile own.onnx --threads 1 --cost-model shipped -o art2 >out.txt 2>err.txt
   has err.txt "no trained weights"
 fi
-TESSERA_SHARE=$prefix/share/tessera LD_LIBRARY_PATH=$prefix/lib copied/tessera compile own.onnx --threads 1 --search-model shipped -o art3 >out.txt 2>err.txt
+TESSERA_SHARE=$prefix/share/tessera LD_LIBRARY_PATH=$prefix/lib copied/tessera compile own.onnx --threads 1 --cost-model shipped -o art3 >out.txt 2>err.txt
 if grep -q "no trained weights" err.txt; then fail "TESSERA_SHARE was not looked at"; fi
 
 say "C, by the commands that the examples print"

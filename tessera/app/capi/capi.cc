@@ -7,6 +7,7 @@
 #include "tessera/app/capi/dl_tensor.h"
 #include "tessera/app/capi/handles.h"
 #include "tessera/app/compile/about_model.h"
+#include "tessera/app/compile/batch.h"
 #include "tessera/app/compile/decide_model.h"
 #include "tessera/app/compile/float_products.h"
 #include "tessera/app/compile/open_model.h"
@@ -95,9 +96,11 @@ Result<onnx::ImportOptions> import_options(const tsr_compile_options& options) {
   onnx::ImportOptions import;
   TESSERA_DO(refuse_negative("num_shapes", options.num_shapes));
   TESSERA_DO(refuse_negative("num_dimensions", options.num_dimensions));
+  TESSERA_DO(refuse_negative("num_values", options.num_values));
   if ((options.num_shapes > 0 && !options.shapes) ||
-      (options.num_dimensions > 0 && !options.dimensions)) {
-    return missing("shapes and dimensions with a count");
+      (options.num_dimensions > 0 && !options.dimensions) ||
+      (options.num_values > 0 && !options.values)) {
+    return missing("shapes, dimensions and values with a count");
   }
   for (std::int32_t i = 0; i < options.num_shapes; ++i) {
     const tsr_input_shape& s = options.shapes[i];
@@ -107,6 +110,11 @@ Result<onnx::ImportOptions> import_options(const tsr_compile_options& options) {
   for (std::int32_t i = 0; i < options.num_dimensions; ++i) {
     if (!options.dimensions[i].name) return missing("the name of a dimension");
     import.symbols[options.dimensions[i].name] = options.dimensions[i].value;
+  }
+  for (std::int32_t i = 0; i < options.num_values; ++i) {
+    const tsr_input_value& v = options.values[i];
+    if (!v.name || !v.text) return missing("the name and the text of a value");
+    import.literals[v.name] = v.text;
   }
   return import;
 }
@@ -168,6 +176,19 @@ Result<Destination> read_options(const tsr_compile_options& options, app::Compil
   return to;
 }
 
+Result<void> set_batch(std::int64_t batch, app::ModelSource& source,
+                       std::map<std::string, std::int64_t>& symbols) {
+  if (batch == 0) return {};
+  if (source.spec().empty()) {
+    TESSERA_TRY(const onnx::Model* model, source.model());
+    return app::set_batch(batch, model->graph, symbols);
+  }
+  std::string spec = source.spec();
+  TESSERA_DO(app::set_batch(batch, spec, symbols));
+  source = app::ModelSource(spec);
+  return {};
+}
+
 using Decided = std::shared_ptr<const app::DecidedModel>;
 
 Result<Decided> decide_again(const std::string& spec, const std::string& identity,
@@ -217,6 +238,10 @@ Result<void> compile_onnx(app::ModelSource source, const std::string& name,
   TESSERA_TRY(const tsr_compile_options options, copy_options(given));
   app::CompileOptions decide;
   TESSERA_TRY(const Destination to, read_options(options, &decide));
+  if (options.batch < 0)
+    return make_error(ErrorCode::kInvalidArgument, "batch must not be negative, {} is",
+                      options.batch);
+  TESSERA_DO(set_batch(options.batch, source, decide.import.symbols));
   auto model = std::make_shared<ModelState>();
   model->name = name;
   model->target = decide.target;

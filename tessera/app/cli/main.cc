@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/version.h"
 #include "tessera/app/cli/lm/lm.h"
@@ -34,7 +35,8 @@ std::string printable(const std::string& text) {
 }  // namespace
 
 int report(const Error& error) {
-  fmt::print(stderr, "tessera: {}\n", printable(error.message));
+  fmt::print(stderr, "{} {}\n", coloured(Colour::kRed, "tessera:", stderr),
+             printable(error.message));
   switch (error.code) {
     case ErrorCode::kUnavailable:
       return kUnreachable;

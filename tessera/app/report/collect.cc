@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "tessera/app/report/layers.h"
 #include "tessera/support/quantile.h"
 #include "tessera/trials/measure/measurement.h"
 #include "tessera/trials/record/session_summary.h"
@@ -293,8 +294,10 @@ Result<void> Collector::run(const record::Database& database) {
                      return a.seconds / a.default_s < b.seconds / b.default_s;
                    });
   for (auto& [id, kernel] : kernels_) {
-    kernel.label =
-        label_of(kernel.task, kernel.use.algorithm) + (kernel.in_place ? " (in place)" : "");
+    const std::string place = kernel.in_place ? " (in place)" : "";
+    kernel.what = label_of(kernel.task, kernel.use.algorithm) + place;
+    const std::string layers = layers_text(kernel.use.layers);
+    kernel.label = layers.empty() ? kernel.what : layers + place;
     kernel.dtype = dtype_of(kernel.task);
     report_.kernels.push_back(std::move(kernel));
   }

@@ -17,7 +17,8 @@ struct Kernel {
   bool in_place = false;  // timed inside the running model: such times stand apart
   record::TaskRow task;
   KernelUse use;
-  std::string label;  // name, algorithm and shape
+  std::string label;  // its layers where they are known, else what it computes
+  std::string what;   // that it computes: name, algorithm and shape
   std::string dtype;  // of its first operand, "f32"; empty: not known
   std::int64_t trials = 0, timed = 0;
   std::optional<record::Record> before, after;  // records of the default and of the winner

@@ -26,13 +26,13 @@ body{margin:0 auto;padding:1rem;max-width:64rem;background:var(--ground);color:v
 h1{font-size:1.7rem;line-height:1.2}h2{margin-top:2.2rem;border-bottom:1px solid var(--grid);padding-bottom:.2rem}
 .note{border-left:4px solid var(--soft);padding:.3rem .8rem;color:var(--soft)}
 .facts{display:flex;flex-wrap:wrap;gap:1rem 2rem;margin:1rem 0}.facts dt{color:var(--soft);font-size:.85rem}.facts dd{margin:0;font-size:1.5rem;font-weight:600}
-figure,.table{margin:1rem 0;overflow-x:auto}figure .plot{min-width:32rem}
+figure,.table{margin:1rem 0;overflow-x:auto}figure .plot{width:100%;max-width:44rem}
 table{border-collapse:collapse;font-size:.9rem}th,td{padding:.25rem .7rem .25rem 0;text-align:left;vertical-align:top;border-bottom:1px solid var(--grid)}
 th{color:var(--soft);font-weight:600}.number{text-align:right;white-space:nowrap;font-variant-numeric:tabular-nums}
 details{margin:.6rem 0}summary{cursor:pointer;font-weight:600}
 .beside{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,22rem),1fr));gap:0 1.5rem}
 pre{margin:0;font:.82rem/1.45 ui-monospace,monospace;white-space:pre-wrap;overflow-wrap:anywhere}mark{background:var(--mark);color:inherit}
-@media print{body{max-width:none;font-size:11pt;padding:0}figure,table,.beside{break-inside:avoid}figure .plot{min-width:0}details::details-content{content-visibility:visible;block-size:auto}pre{font-size:8pt}}
+@media print{body{max-width:none;font-size:11pt;padding:0}figure,table,.beside{break-inside:avoid}details::details-content{content-visibility:visible;block-size:auto}pre{font-size:8pt}}
 )";
 }
 
@@ -93,6 +93,12 @@ void Html::figure(const std::string& svg) { out_ += "<figure>\n" + svg + "</figu
 void Html::chart(const plot::LineChart& chart) { figure(plot::to_svg(chart, plot::Place::kPage)); }
 
 void Html::chart(const plot::RowChart& chart) { figure(plot::to_svg(chart, plot::Place::kPage)); }
+
+void Html::charts(const std::vector<plot::LineChart>& charts) {
+  out_ += "<div class=\"beside\">\n";
+  for (const plot::LineChart& c : charts) chart(c);
+  out_ += "</div>\n";
+}
 
 void Html::begin_details(std::string_view summary, bool open) {
   out_ += fmt::format("<details{}><summary>{}</summary>\n", open ? " open" : "", escape(summary));

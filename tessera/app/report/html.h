@@ -33,6 +33,8 @@ class Html {
   void table(const std::vector<Column>& columns, const std::vector<std::vector<std::string>>& rows);
   void chart(const plot::LineChart& chart);
   void chart(const plot::RowChart& chart);
+  // Beside each other where there is room.
+  void charts(const std::vector<plot::LineChart>& charts);
   void begin_details(std::string_view summary, bool open);
   void end_details();
   // Two texts beside each other, one below the other where there is no room.

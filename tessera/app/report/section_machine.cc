@@ -82,6 +82,7 @@ void add_machine(const Report& report, const std::optional<Ceilings>& ceilings, 
                               .x = {.label = "tuning [s]"},
                               .y = {.label = "relative to the first"},
                               .series = {series},
+                              .width = kChartWidth,
                               .height = 240});
 }
 

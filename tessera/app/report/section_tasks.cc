@@ -18,7 +18,8 @@ constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
 
 double known(double value) { return value > 0 ? value : kNone; }
 
-double saved_s(const Kernel& k) { return k.total_before_s() - k.total_after_s(); }
+// By its schedule: a kernel that only another algorithm uses costs what another one did.
+double saved_s(const Kernel& k) { return k.use.uses_after * (k.use.before_s - k.use.after_s); }
 
 bool has_gain(const Kernel& k) {
   return k.use.uses_after > 0 && k.use.before_s > 0 && k.use.after_s > 0;
@@ -70,7 +71,8 @@ void add_gains(const Report& report, Html* page) {
   plot::RowChart chart{.title = "Gain of each kernel",
                        .x = {.label = "time before / time after"},
                        .series = {"gain"},
-                       .mark = "no change"};
+                       .mark = "no change",
+                       .width = kChartWidth};
   std::vector<const Kernel*> kernels;
   for (const Kernel& k : report.kernels) {
     if (has_gain(k)) kernels.push_back(&k);
@@ -100,7 +102,8 @@ void add_kernels(const Report& report, const std::optional<Ceilings>& ceilings, 
   plot::RowChart chart{.title = "Time of the model in each kernel, before and after",
                        .x = {.label = fmt::format("time of all uses [{}]", unit.name)},
                        .series = {"before", "after"},
-                       .mark = ceilings ? "roofline" : ""};
+                       .mark = ceilings ? "roofline" : "",
+                       .width = kChartWidth};
   std::vector<std::vector<std::string>> rows;
   for (const Kernel& k : report.kernels) {
     const double least_s = roofline_s(k, ceilings);
@@ -118,17 +121,18 @@ void add_kernels(const Report& report, const std::optional<Ceilings>& ceilings, 
          gain_text(k.use.before_s, k.use.after_s), gflops > 0 ? fmt::format("{:.1f}", gflops) : "-",
          least_s > 0 && k.use.after_s > 0 ? fmt::format("{:.0f} %", 100 * least_s / k.use.after_s)
                                           : "-",
-         fmt::format("{}", k.trials), k.task.key});
+         fmt::format("{}", k.trials), k.what, k.task.key});
   }
   if (ceilings) {
     page->paragraph(
-        "The roofline is the time that no schedule can beat: all operations at the rate of the "
-        "machine, or every tensor moved once at the bandwidth of the smallest cache that holds "
-        "them, whichever takes longer.");
+        "The roofline estimates the least time: all operations at the measured rate of the "
+        "machine, "
+        "or every tensor moved once at the bandwidth of the smallest cache that holds them, "
+        "whichever takes longer. Beyond 100 %, data lay nearer than that.");
   } else {
     page->paragraph(
-        "There are no rooflines: the rates of the machine are not known here. Make the report on "
-        "the machine itself to have them measured.");
+        "There are no rooflines: they need the rates of the machine, which are measured where the "
+        "report is made on it, without --no-roofline.");
   }
   page->chart(chart);
   page->table({{"kernel"},
@@ -139,6 +143,7 @@ void add_kernels(const Report& report, const std::optional<Ceilings>& ceilings, 
                {"GFLOP/s", true},
                {"of roofline", true},
                {"trials", true},
+               {"what it computes"},
                {"key"}},
               rows);
 }
@@ -147,7 +152,8 @@ void add_schedules(const Report& report, Html* page) {
   page->heading("Schedules side by side", "schedules");
   std::vector<const Kernel*> changed;
   for (const Kernel& k : report.kernels) {
-    if (k.before && k.after && k.before->candidate != k.after->candidate) changed.push_back(&k);
+    if (k.use.uses_after > 0 && k.before && k.after && k.before->candidate != k.after->candidate)
+      changed.push_back(&k);
   }
   std::stable_sort(changed.begin(), changed.end(),
                    [](const Kernel* a, const Kernel* b) { return saved_s(*a) > saved_s(*b); });

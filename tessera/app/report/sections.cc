@@ -27,13 +27,19 @@ plot::LineChart progress_chart(const Report& report, const TimeUnit& unit, bool 
       untuned.points.push_back({p.x, report.before_s() * unit.per_second});
     }
   }
+  plot::Series kept{.name = "kept by the plan"};
+  if (report.has_summary && report.after_s() > 0) {
+    for (const plot::Point& p : {best.points.front(), best.points.back()})
+      kept.points.push_back({p.x, report.after_s() * unit.per_second});
+  }
   return {.title = over_time ? "Time of all kernels over the time of tuning"
                              : "Time of all kernels over trials",
           .x = {.label = !over_time ? "trials"
                          : minutes  ? "tuning [min]"
                                     : "tuning [s]"},
           .y = {.label = fmt::format("sum of the kernels [{}]", unit.name)},
-          .series = {best, untuned},
+          .series = {best, untuned, kept},
+          .width = kChartWidth,
           .height = 300};
 }
 
@@ -41,6 +47,7 @@ plot::LineChart gain_chart(const Report& report) {
   plot::LineChart chart{.title = "Gain of the kernels with most time, over trials",
                         .x = {.label = "trials"},
                         .y = {.label = "first time / best so far"},
+                        .width = kChartWidth,
                         .height = 320};
   for (const Kernel& k : report.kernels) {
     const auto it = report.by_kernel.find(k.id);
@@ -92,18 +99,37 @@ void add_outcome(const Report& report, Html* page) {
                  {"tuned", duration_text(m.after_s)},
                  {"gain", gain_text(m.before_s, m.after_s)}});
     if (!m.trusted) page->note("Other processes used the cores while the whole model was timed.");
+    for (const Peer& p : s.peers) {
+      if (p.model != m.name) continue;
+      page->facts({{p.name, duration_text(p.theirs_s)},
+                   {"the tuned model beside it", duration_text(p.ours_s)},
+                   {"times as fast", gain_text(p.theirs_s, p.ours_s)}});
+    }
   }
+  const auto used =
+      std::ranges::count_if(report.kernels, [](const Kernel& k) { return k.use.uses_after > 0; });
+  const auto others = static_cast<std::ptrdiff_t>(report.kernels.size()) - used;
   page->facts({{"kernels, default schedules", duration_text(report.before_s())},
                {"kernels, best found", duration_text(report.after_s())},
                {"gain", gain_text(report.before_s(), report.after_s())},
                {"trials", fmt::format("{}", report.trials)},
-               {"kernels", fmt::format("{}", report.kernels.size())}});
+               {"kernels", fmt::format("{}", used)},
+               {"alternatives tried", fmt::format("{}", others)}});
+  if (!s.unproved.empty()) {
+    page->note(fmt::format(
+        "Some kernels seem faster, but the whole model was not faster by more than the noise of "
+        "this machine, so the plan keeps their default schedules. {} has what was found: time it "
+        "on a quiet machine with tessera bench MODEL --plan {}.",
+        s.unproved, s.unproved));
+  }
   if (!report.has_summary) {
     page->note(
         "These sessions left no summary: they were ended by force, imported, or run by an older "
         "version. Every kernel counts once, and times are those of single trials.");
   }
   if (s.busy) page->note("Other processes used the cores during a good part of the tuning.");
+  if (s.stopped_by == "budget")
+    page->paragraph("The budget ended the search: the same command again resumes it.");
 }
 
 void add_progress(const Report& report, Html* page) {
@@ -114,10 +140,10 @@ void add_progress(const Report& report, Html* page) {
   }
   const TimeUnit unit = unit_of(std::max(report.before_s(), report.total.front().seconds));
   page->paragraph(
-      "Sum over the kernels of the tuned model, each as often as the model runs it, with the best "
-      "schedule found so far. Lower is better.");
-  page->chart(progress_chart(report, unit, false));
-  page->chart(progress_chart(report, unit, true));
+      "Sum over the kernels of the tuned model, each as often as the model runs it, with the "
+      "fastest single trial so far. The plan keeps what was confirmed beside the default in turns, "
+      "so it may end above that. Lower is better.");
+  page->charts({progress_chart(report, unit, false), progress_chart(report, unit, true)});
   page->paragraph("The kernels in which the model spends most time:");
   page->chart(gain_chart(report));
 }
@@ -161,8 +187,11 @@ void add_failures(const Report& report, Html* page) {
     all += f.count;
   }
   page->paragraph(fmt::format("{} of {} trials.", all, report.trials));
-  plot::RowChart chart{
-      .title = "Failures by outcome", .x = {.label = "trials"}, .series = {"trials"}, .digits = 0};
+  plot::RowChart chart{.title = "Failures by outcome",
+                       .x = {.label = "trials"},
+                       .series = {"trials"},
+                       .digits = 0,
+                       .width = kChartWidth};
   for (const auto& [outcome, count] : outcomes) {
     chart.rows.push_back({.label = outcome, .values = {static_cast<double>(count)}});
   }

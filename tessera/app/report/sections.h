@@ -20,6 +20,9 @@ void add_failures(const Report& report, Html* page);
 void add_machine(const Report& report, const std::optional<Ceilings>& ceilings, Html* page);
 void add_sessions(const Report& report, Html* page);
 
+// Of charts: on a phone their text stays legible without scrolling.
+inline constexpr double kChartWidth = 520;
+
 std::string duration_text(double seconds);  // "12.3 ms"; "-" for none
 std::string date_text(std::int64_t unix_time);
 // "3.21x"; "-" where one is not known.

@@ -12,7 +12,7 @@ template <class K, class F>
 void kernel_members(K& k, F f) {
   f("key", k.key), f("algorithm", k.algorithm), f("uses_before", k.uses_before);
   f("uses_after", k.uses_after), f("before_s", k.before_s), f("after_s", k.after_s);
-  f("cold", k.cold), f("candidate", k.candidate);
+  f("cold", k.cold), f("candidate", k.candidate), f("layers", k.layers);
 }
 
 template <class M, class F>
@@ -20,9 +20,15 @@ void model_members(M& m, F f) {
   f("name", m.name), f("before_s", m.before_s), f("after_s", m.after_s), f("trusted", m.trusted);
 }
 
+template <class P, class F>
+void peer_members(P& p, F f) {
+  f("model", p.model), f("name", p.name), f("ours_s", p.ours_s), f("theirs_s", p.theirs_s);
+}
+
 template <class S, class F>
 void summary_members(S& s, F f) {
   f("stopped_by", s.stopped_by), f("disturbed", s.disturbed), f("busy", s.busy);
+  f("unproved", s.unproved);
 }
 
 struct Writer {
@@ -59,6 +65,10 @@ std::string to_json(const Summary& summary) {
   for (const KernelUse& k : summary.kernels) {
     kernel_members(k, Writer{json["kernels"].emplace_back(Json::object())});
   }
+  json["peers"] = Json::array();
+  for (const Peer& p : summary.peers) {
+    peer_members(p, Writer{json["peers"].emplace_back(Json::object())});
+  }
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -76,6 +86,9 @@ Result<Summary> summary_from_json(std::string_view text) {
     }
     for (const Json& k : array_of(json, "kernels")) {
       kernel_members(out.kernels.emplace_back(), Reader{k});
+    }
+    for (const Json& p : array_of(json, "peers")) {
+      peer_members(out.peers.emplace_back(), Reader{p});
     }
     return out;
   } catch (const Json::exception& e) {

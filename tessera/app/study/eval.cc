@@ -347,7 +347,7 @@ std::string not_covered(const EvalResult& result) {
     parts.push_back(std::move(part));
   }
   if (parts.empty()) return "";
-  return fmt::format("not covered by records: {}\n", fmt::join(parts, "; "));
+  return fmt::format("not covered by records:\n  {}\n", fmt::join(parts, "\n  "));
 }
 
 std::string seen_in_training(const EvalResult& result) {

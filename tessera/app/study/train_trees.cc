@@ -113,7 +113,7 @@ Result<TrainTreesResult> train_trees(const TrainTreesOptions& options) {
               dataset::open_features(data, feature::Rows::kStatement, options.features,
                                      options.threads, progress));
   TESSERA_TRY(const std::unique_ptr<model::CostModel> model,
-              model::make_model("xgb", {options.objective, options.seed, store->row_schema()}));
+              model::make_model("gbt", {options.objective, options.seed, store->row_schema()}));
   TrainTreesResult out;
   {
     const model::TrainingSet examples = training_set(data, *store, split, options, &out);

@@ -65,7 +65,13 @@ namespace {
 
 Result<void> fill_report(const Model& model, const ImportOptions& options, CheckReport& report) {
   Importer importer(model, options);
-  if (const auto graph = importer.run(); !graph.ok()) return graph.error();
+  TESSERA_TRY(const graph::Graph graph, importer.run());
+  for (const graph::Node& node : graph.nodes) {
+    if (node.op->fusion != graph::Fusion::kHost) continue;
+    const std::size_t space = std::min(node.origin.find(' '), node.origin.size());
+    report.host.push_back({node.origin.substr(std::min(space + 1, node.origin.size())),
+                           node.origin.substr(0, space), "runs on the host"});
+  }
   for (const Issue& issue : importer.issues()) {
     (issue.code == ErrorCode::kUnsupported ? report.unsupported : report.data_dependent)
         .push_back(issue.text);
@@ -139,7 +145,8 @@ std::optional<CheckReport> check_outline(const Model& outline, const ImportOptio
   ImportOptions quiet = options;
   quiet.warn = [&](const std::string& w) { warnings.push_back(w); };
   Result<CheckReport> report = complete_report(*open, quiet, count_nodes(outline));
-  if (!report || !report->unsupported.empty() || !report->data_dependent.empty()) {
+  if (!report || !report->unsupported.empty() || !report->data_dependent.empty() ||
+      !report->host.empty()) {
     return std::nullopt;
   }
   for (const std::string& w : warnings) {

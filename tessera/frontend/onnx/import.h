@@ -72,6 +72,9 @@ struct CheckReport {
   std::vector<NodeIssue> unsupported;
   std::vector<NodeIssue>
       data_dependent;  // supported, but shapes follow from data: run_split runs it
+  // Supported, but by no kernel: functions of the host compute them. Of what comes before data
+  // decides.
+  std::vector<NodeIssue> host;
   // Sizes that nobody gave: those that the nodes of the model imply, and those that are free, with
   // what the model was checked with.
   std::map<std::string, std::int64_t> implied, assumed;

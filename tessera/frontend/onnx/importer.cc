@@ -231,7 +231,7 @@ Result<void> Importer::import_node(const Node& node) {
   const auto function = functions_.find(FunctionKey(node.domain, node.op_type, node.overload));
   const bool is_function = function != functions_.end();
   if (!is_function && find_onnx_op(node.domain, node.op_type, opset(node)) == nullptr) {
-    return make_error(ErrorCode::kUnsupported, "there is no import function for this operator");
+    return make_error(ErrorCode::kUnsupported, "this operator is not supported yet");
   }
   TESSERA_TRY(std::vector<Binding> inputs, find_inputs(node));
   for (const Binding& input : inputs) {

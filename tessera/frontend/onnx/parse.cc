@@ -34,6 +34,12 @@ Result<void> parse_bytes(std::string_view bytes, const char* what, Message& mess
   stream.SetTotalBytesLimit(INT_MAX);
   stream.SetRecursionLimit(kMaxNesting);
   if (!message.ParseFromCodedStream(&stream) || !stream.ConsumedEntireMessage()) {
+    if (bytes.starts_with("PK\x03\x04")) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "not {} but an archive, as PyTorch saves them: export the model with "
+                        "torch.onnx.export",
+                        what);
+    }
     return make_error(ErrorCode::kInvalidArgument,
                       "not {}: truncated, damaged or nested more than {} deep", what, kMaxNesting);
   }

@@ -43,6 +43,10 @@ Result<std::size_t> take_number(std::string_view* text, std::string_view key,
 
 }  // namespace
 
+std::string model_name(const std::string& name) {
+  return name == "xgb" ? "gbt" : name == "xgb_ensemble" ? "gbt_ensemble" : name;
+}
+
 Result<void> write_model_file(const std::string& path, const ModelFile& file) {
   std::string head = fmt::format("{}{}\nkind {}\nobjective {}\nschema {}\ncolumns {}\nparts {}\n",
                                  kMagic, file.notes.empty() ? 1 : kVersion, file.kind,
@@ -76,6 +80,7 @@ Result<ModelFile> read_model_file(const std::string& path) {
   }
   ModelFile file;
   TESSERA_TRY(file.kind, take_line(&text, "kind", path));
+  file.kind = model_name(file.kind);
   TESSERA_TRY(file.objective, take_line(&text, "objective", path));
   TESSERA_TRY(file.schema, take_line(&text, "schema", path));
   TESSERA_TRY(file.columns, take_number(&text, "columns", path));

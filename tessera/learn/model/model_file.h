@@ -18,6 +18,9 @@ struct ModelFile {
   std::map<std::string, std::string> notes;  // one line each, names without spaces; as of networks
 };
 
+// A name in the model table, for one that older programs wrote and users still type.
+std::string model_name(const std::string& name);
+
 // A file without notes is of format 1, which older programs read.
 Result<void> write_model_file(const std::string& path, const ModelFile& file);
 // Replaces the notes of a file that was written. Errors as those of reading and writing.

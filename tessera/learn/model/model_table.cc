@@ -10,15 +10,16 @@ namespace tessera::model {
 
 const std::vector<ModelEntry>& model_table() {
   static const std::vector<ModelEntry> table = {
-      {"xgb", "gradient-boosted trees, summed over the rows of a candidate", make_xgb},
-      {"xgb_ensemble", "five of them on bootstrap samples: scores with a spread", make_ensemble},
+      {"gbt", "gradient-boosted trees, summed over the rows of a candidate", make_gbt},
+      {"gbt_ensemble", "five of them on bootstrap samples: scores with a spread", make_ensemble},
       {"random", "scores that know nothing: the baseline", make_random},
   };
   return table;
 }
 
-Result<std::unique_ptr<CostModel>> make_model(const std::string& name,
+Result<std::unique_ptr<CostModel>> make_model(const std::string& wanted,
                                               const ModelOptions& options) {
+  const std::string name = model_name(wanted);
   if (options.objective != "rank" && options.objective != "regression") {
     return make_error(ErrorCode::kInvalidArgument, "no objective \"{}\": rank, regression",
                       options.objective);

@@ -27,6 +27,25 @@ Target code_target(Target machine, int threads) {
   return machine;
 }
 
+namespace {
+
+// The row whose code what people call otherwise can run: an instruction set, or the generation of a
+// GPU. Empty: none.
+std::string row_meant_by(std::string_view name) {
+  static constexpr std::pair<std::string_view, std::string_view> kOtherNames[] = {
+      {"aarch64", "armv8-a"}, {"arm64", "armv8-a"},  {"x86_64", "x86-64-v3"},
+      {"amd64", "x86-64-v3"}, {"avx2", "x86-64-v3"}, {"avx512", "x86-64-v4"}};
+  for (const auto& [other, row] : kOtherNames) {
+    if (other == name) return std::string(row);
+  }
+  for (const GpuMachine& m : gpu_machines()) {
+    if (name.starts_with("sm_") && make_target(m).cpu.starts_with(name)) return std::string(m.name);
+  }
+  return "";
+}
+
+}  // namespace
+
 Result<Target> find_target(std::string_view name) {
   if (name == "host") return host();
   std::string_view machine = name;
@@ -40,8 +59,11 @@ Result<Target> find_target(std::string_view name) {
     if (m.name == machine) return make_target(m);
   }
   const std::vector<std::string> names = target_names();
-  return make_error(ErrorCode::kInvalidArgument, "no target '{}'{} Targets: {}", name.substr(0, 64),
-                    suggest_name(name, names, "."), fmt::join(names, ", "));
+  const std::string meant = row_meant_by(name);
+  return make_error(
+      ErrorCode::kInvalidArgument, "no target '{}'{} Targets: {}", name.substr(0, 64),
+      meant.empty() ? suggest_name(name, names, ".") : fmt::format("; did you mean '{}'?", meant),
+      fmt::join(names, ", "));
 }
 
 double flops_per_byte(const Target& t) {

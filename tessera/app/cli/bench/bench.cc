@@ -17,6 +17,7 @@
 #include "tessera/app/bench/peer_driver.h"
 #include "tessera/app/bench/pool_bench.h"
 #include "tessera/app/cli/bench/output.h"
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/peer_args.h"
@@ -175,9 +176,8 @@ std::optional<int> apply_plan(const std::optional<app::PlanSchedules>& plan, boo
     return kStrictMiss;
   }
   if (!planned->schedule) {
-    fmt::print(stderr,
-               "tessera: warning: {}: task {} is not in the plan and gets its default schedule\n",
-               te::to_text(*spec), planned->key);
+    print_warning(fmt::format("{}: task {} is not in the plan and gets its default schedule",
+                              te::to_text(*spec), planned->key));
   }
   *spec = planned->spec;
   options->schedule_text = planned->schedule;
@@ -241,7 +241,7 @@ int bench_ops(const BenchArgs& args, const target::Target& target, const SuiteLi
   const PlanArgs& plan_args = args.model_bench.plan;
   const auto plan = plan_schedules(plan_args, target);
   if (!plan.ok()) return report(plan.error());
-  warn_of_threads(plan_args, *plan, target, args.threads);
+  warn_of_origin(plan_args, *plan, target, args.threads);
   app::PeakOf peak(target, args.threads, timing);
   std::vector<app::BenchResult> results;
   bool wrong = false;

@@ -14,6 +14,7 @@
 #include "tessera/app/cli/common/arrays.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/compile/about_model.h"
+#include "tessera/app/compile/batch.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/support/counted.h"
 
@@ -62,9 +63,10 @@ Json model_json(const app::ModelBenchResult& r) {
 
 void print(const app::ModelBenchResult& r, double peak) {
   print_row(r.bench, false);
-  fmt::print("    {} in {}, {:.1f} MB of weights, {:.1f} MB of memory, checked by {}\n",
-             counted(r.kernels, "kernel"), counted(r.steps, "step"),
-             static_cast<double>(r.constant_bytes) * 1e-6,
+  // Of an artifact, steps are all that is known.
+  const std::string kernels = r.kernels > 0 ? counted(r.kernels, "kernel") + " in " : "";
+  fmt::print("    {}{}, {:.1f} MB of weights, {:.1f} MB of memory, checked by {}\n", kernels,
+             counted(r.steps, "step"), static_cast<double>(r.constant_bytes) * 1e-6,
              static_cast<double>(r.arena_bytes) * 1e-6, r.verified_by);
   if (!r.wrong_node.empty()) fmt::print("    wrong in node {}\n", r.wrong_node);
   if (r.narrow_share > 0) {
@@ -76,9 +78,8 @@ void print(const app::ModelBenchResult& r, double peak) {
   if (r.agreement) fmt::print("    against {}: {}\n", r.agrees_with, to_text(*r.agreement));
   if (!r.not_numbers.empty() && !r.bench.verified) {
     fmt::print(
-        "    every value of output {} is not a number, which proves nothing: the inputs may be "
-        "none "
-        "that the model takes; give real ones with --inputs FILE.npz or --value NAME=VALUE\n",
+        "    every value of output {} is not a number, which proves nothing: random values may not "
+        "suit the model; give real ones with --inputs FILE.npz or --value NAME=VALUE\n",
         fmt::join(r.not_numbers, " and "));
   }
   if (r.profile.empty()) return;
@@ -188,7 +189,7 @@ Result<std::vector<BesidePlan>> add_beside(const std::vector<std::string>& names
     if (name != kDefaults) {
       added.args = {.plan = name, .strict = false};
       TESSERA_TRY(added.plan, plan_schedules(added.args, run.target));
-      warn_of_threads(added.args, added.plan, run.target, run.threads);
+      warn_of_origin(added.args, added.plan, run.target, run.threads);
     }
     options->beside.push_back({name, added.plan});
   }
@@ -206,7 +207,7 @@ Result<std::vector<std::string>> input_names(const std::string& model,
                                              const onnx::ImportOptions& import) {
   if (!artifact::is_artifact(model)) {
     TESSERA_TRY(const onnx::Model read, app::load_onnx(model));
-    return open_inputs(read.graph, import);
+    return app::open_inputs(read.graph, import);
   }
   TESSERA_TRY(const artifact::Metadata made, artifact::read_metadata(model));
   std::vector<std::string> names;
@@ -231,7 +232,7 @@ int bench_models(const std::vector<std::string>& models, const ModelArgs& flags,
   options.compile.cache = kernel_cache(args.no_cache);
   Result<std::optional<app::PlanSchedules>> plan = plan_schedules(args.plan, run.target);
   if (!plan) return report(plan.error());
-  warn_of_threads(args.plan, *plan, run.target, run.threads);
+  warn_of_origin(args.plan, *plan, run.target, run.threads);
   const Result<std::vector<BesidePlan>> others = add_beside(args.beside, run, &options);
   if (!others) return report(others.error());
   options.compile.plan = *plan;

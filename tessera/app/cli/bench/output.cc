@@ -6,6 +6,8 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/app/cli/common/colour.h"
+
 namespace tessera::cli {
 
 Json to_json(const app::OutputAgreement& a) {
@@ -73,12 +75,12 @@ void print_header() {
 
 void print_row(const app::BenchResult& r, bool times) {
   fmt::print(
-      "{:>7} {:>10} {:>10} {:>10} {:>9.1f} {:>8.1f} {:>6.1f} {:>7.1f} {:>8.1f}  {:<8}  "
+      "{:>7} {:>10} {:>10} {:>10} {:>9.1f} {:>8.1f} {:>6.1f} {:>7.1f} {:>8.1f}  {}  "
       "{}{}\n",
       r.threads, us_text(r.median_us), us_text(r.p90_us), us_text(r.p99_us), app::throughput(r),
       r.gflops, 100 * r.fraction_of_peak, r.gbytes_per_s, r.build_ms,
       r.verified   ? "verified"
-      : r.compared ? "WRONG"
+      : r.compared ? coloured(Colour::kRed, "WRONG   ")
                    : "not compared",
       r.name, r.trusted ? "" : " (busy machine)");
   const app::PeerResult* best = app::best_peer(r);

@@ -1,10 +1,15 @@
-// tessera check: which nodes of a model are supported.
+// tessera check: which nodes of a model are supported, and what runs it.
+#include <algorithm>
+#include <map>
 #include <memory>
+#include <utility>
 
 #include <fmt/ranges.h>
 
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
+#include "tessera/app/compile/batch.h"
 #include "tessera/support/counted.h"
 #include "tessera/support/json.h"
 
@@ -19,10 +24,73 @@ Json to_json(const std::vector<onnx::NodeIssue>& issues) {
   return list;
 }
 
-void print_issues(const char* title, const std::vector<onnx::NodeIssue>& issues) {
+// One line for all nodes of an operator with the same reason.
+void print_issues(const std::string& title, const std::vector<onnx::NodeIssue>& issues) {
   if (issues.empty()) return;
   fmt::print("{}:\n", title);
-  for (const onnx::NodeIssue& i : issues) fmt::print("  {:<28} {}: {}\n", i.op, i.node, i.reason);
+  std::map<std::pair<std::string, std::string>, std::size_t> more;
+  for (const onnx::NodeIssue& i : issues) ++more[{i.op, i.reason}];
+  for (const onnx::NodeIssue& i : issues) {
+    const std::size_t count = std::exchange(more[{i.op, i.reason}], 0);
+    if (count == 0) continue;  // told already
+    const std::string others = count > 1 ? fmt::format(" and {} more", count - 1) : "";
+    fmt::print("  {:<28} {}{}: {}\n", i.op, i.node, others, i.reason);
+  }
+}
+
+// A way to run a model, and why it cannot be taken; empty: it can.
+struct Way {
+  const char* name;
+  const char* what;  // commands and functions, for people
+  std::string refused;
+};
+
+std::vector<Way> ways(const onnx::CheckReport& r) {
+  const auto first = [](const std::vector<onnx::NodeIssue>& issues) {
+    return fmt::format("{} {}{}", issues[0].op, issues[0].node,
+                       issues.size() > 1 ? fmt::format(" and {} more", issues.size() - 1) : "");
+  };
+  std::string nothing, whole, kernels;
+  if (!r.unsupported.empty()) {
+    nothing = whole = kernels = first(r.unsupported) + " is not supported";
+  } else if (!r.data_dependent.empty()) {
+    whole = kernels = "shapes follow from the data of " + first(r.data_dependent);
+  } else if (!r.host.empty()) {
+    kernels = first(r.host) + " runs on the host";
+  }
+  return {{"run", "tessera run", nothing},
+          {"library", "bench, tune, compile() and InferenceSession of Python, C, C++", whole},
+          {"artifact", "tessera compile, Model.save(), GPUs", kernels}};
+}
+
+void print_ways(const std::vector<Way>& ways) {
+  fmt::print("what runs it:\n");
+  for (const Way& w : ways) {
+    if (w.refused.empty()) {
+      fmt::print("  {} {}\n", coloured(Colour::kGreen, "yes "), w.what);
+    } else {
+      fmt::print("  {} {}: {}\n", coloured(Colour::kRed, "no  "), w.what, w.refused);
+    }
+  }
+}
+
+std::string shape_text(const onnx::ValueInfo& v) {
+  if (!v.has_shape) return "of any shape";
+  std::vector<std::string> sizes;
+  for (const onnx::Dim& d : v.dims) {
+    sizes.push_back(d.size >= 0 ? fmt::format("{}", d.size) : d.symbol.empty() ? "?" : d.symbol);
+  }
+  return fmt::format("[{}]", fmt::join(sizes, ", "));
+}
+
+Result<void> print_inputs(const ModelArgs& args, const onnx::ImportOptions& import) {
+  TESSERA_TRY(const onnx::Model model, app::load_outline(args.model));
+  const std::vector<std::string> open = app::open_inputs(model.graph, import);
+  for (const onnx::ValueInfo& v : model.graph.inputs) {
+    if (std::ranges::find(open, v.name) == open.end()) continue;
+    fmt::print("  input {:<22} {} {}\n", v.name, v.type, shape_text(v));
+  }
+  return {};
 }
 
 // Sizes that nobody gave. Other commands refuse a model whose sizes are free.
@@ -54,17 +122,23 @@ int check(const ModelArgs& args, bool json) {
               {"operators", r.operators},
               {"unsupported", to_json(r.unsupported)},
               {"data_dependent", to_json(r.data_dependent)},
+              {"host", to_json(r.host)},
               {"implied", r.implied},
               {"assumed", r.assumed}};
+    for (const Way& w : ways(r)) j["runs"][w.name] = w.refused.empty() ? "yes" : "no: " + w.refused;
     print_json(j);
   } else {
     fmt::print("{}: {}, {}\n", args.model, counted(r.nodes, "node"),
                counted(r.operators.size(), "operator"));
+    if (const Result<void> told = print_inputs(args, options->import); !told)
+      return report_model(told.error());
     for (const auto& [op, count] : r.operators) fmt::print("  {:<28} {}\n", op, count);
-    print_issues("not supported", r.unsupported);
+    print_issues(coloured(Colour::kRed, "not supported"), r.unsupported);
     print_issues("shapes follow from data; what waits for them runs on the host", r.data_dependent);
+    print_issues("supported by functions of the host", r.host);
     print_sizes(r);
-    if (r.unsupported.empty()) fmt::print("supported\n");
+    print_ways(ways(r));
+    if (r.unsupported.empty()) fmt::print("{}\n", coloured(Colour::kGreen, "supported"));
   }
   return r.unsupported.empty() ? kOk : kUnsupportedModel;
 }

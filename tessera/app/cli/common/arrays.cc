@@ -42,15 +42,4 @@ Result<void> write_arrays(const std::string& path, const NamedTensors& all) {
                     outputs.size());
 }
 
-std::vector<std::string> open_inputs(const onnx::Graph& graph, const onnx::ImportOptions& import) {
-  std::set<std::string> given;
-  for (const onnx::Initializer& i : graph.initializers) given.insert(i.name);
-  std::vector<std::string> names;
-  for (const onnx::ValueInfo& input : graph.inputs) {
-    const bool fixed = import.values.contains(input.name) || import.literals.contains(input.name);
-    if (!fixed && !given.contains(input.name)) names.push_back(input.name);
-  }
-  return names;
-}
-
 }  // namespace tessera::cli

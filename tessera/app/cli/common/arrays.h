@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "tessera/frontend/onnx/import.h"
 #include "tessera/support/named_tensor.h"
+#include "tessera/support/result.h"
 
 namespace tessera::cli {
 
@@ -14,8 +14,5 @@ namespace tessera::cli {
 Result<NamedTensors> read_arrays(const std::string& path,
                                  const std::function<Result<std::vector<std::string>>()>& inputs);
 Result<void> write_arrays(const std::string& path, const NamedTensors& outputs);
-
-// The inputs that neither the model nor --value gives.
-std::vector<std::string> open_inputs(const onnx::Graph& graph, const onnx::ImportOptions& import);
 
 }  // namespace tessera::cli

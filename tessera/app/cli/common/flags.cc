@@ -3,12 +3,14 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <set>
 #include <sstream>
 
 #include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/duration.h"
 #include "tessera/app/cli/manual/manual.h"
@@ -96,6 +98,21 @@ std::size_t Option::count() const { return option_->count(); }
 
 namespace {
 
+// By the option that offers them.
+std::map<const CLI::Option*, std::vector<std::string> (*)()>& offered_words() {
+  static std::map<const CLI::Option*, std::vector<std::string> (*)()> words;
+  return words;
+}
+
+}  // namespace
+
+Option* Option::offers(std::vector<std::string> (*words)()) {
+  offered_words()[option_] = words;
+  return this;
+}
+
+namespace {
+
 constexpr std::size_t kHelpColumns = 80;
 
 // The words of `text` in lines of at most `width` columns; a longer word has a line of its own.
@@ -163,6 +180,7 @@ struct Flags::State {
   std::unique_ptr<CLI::App> own;  // of a whole program
   std::deque<Option> options;
   std::deque<std::unique_ptr<Flags>> commands;
+  std::map<std::string, std::string> renamed;  // flags of today by their former names
 };
 
 Flags::Flags(CLI::App* app) : app_(app), state_(std::make_unique<State>()) {}
@@ -235,6 +253,9 @@ void Flags::version(const std::string& text) { app_->set_version_flag("--version
 void Flags::hide() { app_->group(""); }
 void Flags::leave_help() { app_->set_help_flag(); }
 void Flags::prefix_command() { app_->prefix_command(); }
+void Flags::renamed(const std::string& before, const std::string& now) {
+  state_->renamed[before] = now;
+}
 void Flags::callback(std::function<void()> run) { app_->callback(std::move(run)); }
 std::vector<std::string> Flags::remaining() const { return app_->remaining(); }
 
@@ -304,10 +325,10 @@ int explain(const CLI::App& app, const CLI::ParseError& e) {
   if (dynamic_cast<const CLI::ExtrasError*>(&e) != nullptr) {
     fmt::print(stderr, "tessera: {} ({})\n", about_extras(*command.app), help);
   } else if (std::string_view(e.what()) == "A subcommand is required") {
-    const std::string needs =
-        command.app == &app ? "give a command" : command.app->get_name() + " needs a command";
-    fmt::print(stderr, "tessera: {}: {} ({})\n", needs,
-               fmt::join(command_names(*command.app), ", "), help);
+    const std::size_t parents = command.words.rfind(' ');  // CLI11 adds the name itself
+    fmt::print(
+        stderr, "{}",
+        command.app->help(parents == std::string::npos ? "" : command.words.substr(0, parents)));
   } else {
     fmt::print(stderr, "tessera: {} ({})\n", e.what(), help);
   }
@@ -331,6 +352,8 @@ FlagDescription describe(const CLI::Option& option) {
   for (const std::string& name : option.get_lnames()) out.names.push_back("--" + name);
   out.help = option.get_description();
   out.words = words_of(option.get_type_name());
+  if (const auto it = offered_words().find(&option); it != offered_words().end())
+    out.offered = it->second();
   out.takes_value = option.get_items_expected_max() > 0;
   out.is_required = option.get_required();
   out.is_list = option.get_items_expected_max() > 1;
@@ -356,20 +379,37 @@ CommandDescription describe_program() {
   return program ? describe(*program) : CommandDescription{};
 }
 
+void Flags::take_renamed(std::vector<std::string>* words) const {
+  const Flags* command = this;
+  for (std::string& word : *words) {
+    const auto sub = std::ranges::find_if(command->state_->commands, [&](const auto& flags) {
+      return flags->app_->get_name() == word;
+    });
+    if (sub != command->state_->commands.end()) command = sub->get();
+    const std::size_t end = std::min(word.find('='), word.size());
+    const auto found = command->state_->renamed.find(word.substr(0, end));
+    if (found == command->state_->renamed.end()) continue;
+    print_warning(fmt::format("{} is called {} now", found->first, found->second));
+    word.replace(0, end, found->second);
+  }
+}
+
 std::optional<int> Flags::parse(int argc, char** argv) {
   program = app_;
-  std::vector<char*> words(argv, argv + argc);
-  static char ask[] = "--help";
+  std::vector<std::string> words(argv, argv + argc);
   // `help COMMAND...` is `COMMAND... --help`.
-  if (argc > 1 && std::string_view(argv[1]) == "help") {
+  if (argc > 1 && words[1] == "help") {
     words.erase(words.begin() + 1);
-    words.push_back(ask);
+    words.emplace_back("--help");
   }
-  const int count = static_cast<int>(words.size());
-  if (const Result<void> known = check_command(*app_, count, words.data()); !known.ok())
+  take_renamed(&words);
+  std::vector<char*> texts;
+  for (std::string& word : words) texts.push_back(word.data());
+  const int count = static_cast<int>(texts.size());
+  if (const Result<void> known = check_command(*app_, count, texts.data()); !known.ok())
     return report(known.error());
   try {
-    app_->parse(count, words.data());
+    app_->parse(count, texts.data());
   } catch (const CLI::ParseError& e) {
     return explain(*app_, e);
   }

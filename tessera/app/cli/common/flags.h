@@ -50,6 +50,8 @@ class Option {
   Option* excludes(const Option* other);
   Option* excludes(const std::string& name);
   Option* hide_default();  // where the help says it in words
+  // Words that shells complete, among other values.
+  Option* offers(std::vector<std::string> (*words)());
 
   std::size_t count() const;  // how often the user gave it
 
@@ -83,6 +85,9 @@ class Flags {
   void leave_help();                      // --help is no flag of this command
   void prefix_command();                  // the rest of the line is `remaining`
 
+  // What the flag `now` of this command was called: taken as it, with a line that says so.
+  void renamed(const std::string& before, const std::string& now);
+
   void callback(std::function<void()> run);  // when the user chose it
   std::vector<std::string> remaining() const;
 
@@ -94,6 +99,7 @@ class Flags {
  private:
   struct State;
   explicit Flags(CLI::App* app);
+  void take_renamed(std::vector<std::string>* words) const;
 
   CLI::App* app_;
   std::unique_ptr<State> state_;

@@ -9,10 +9,12 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "tessera/app/cli/common/arrays.h"
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
+#include "tessera/app/compile/batch.h"
 #include "tessera/app/compile/float_products.h"
 #include "tessera/backend/artifact/metadata.h"
+#include "tessera/frontend/zoo/zoo.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/machine/target/fast_math.h"
 #include "tessera/support/model_name.h"
@@ -25,7 +27,9 @@ Result<std::int64_t> parse_size(std::string_view text, const std::string& whole)
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || value < 0) {
-    return make_error(ErrorCode::kInvalidArgument, "'{}' in '{}' is not a size", text, whole);
+    return make_error(ErrorCode::kInvalidArgument,
+                      "'{}'{} is not a size; write shapes as 1x3x224x224, sizes as 4", text,
+                      text == whole ? "" : fmt::format(" in '{}'", whole));
   }
   return value;
 }
@@ -33,7 +37,15 @@ Result<std::int64_t> parse_size(std::string_view text, const std::string& whole)
 // A model may be imported several times in a run; its flaws are told once.
 void warn_once(const std::string& text) {
   static std::set<std::string> told;
-  if (told.insert(text).second) fmt::print(stderr, "tessera: warning: {}\n", text);
+  if (told.insert(text).second) print_warning(text);
+}
+
+std::vector<std::string> devices() { return {"host", "cuda", "opencl"}; }
+
+std::vector<std::string> code_targets() {
+  std::vector<std::string> names = target::target_names();
+  names.insert(names.end(), {"cuda", "opencl"});
+  return names;
 }
 
 // NAME=TEXT or NAME=@FILE.
@@ -57,11 +69,18 @@ Result<void> add_value(const std::string& text, onnx::ImportOptions& options) {
 
 }  // namespace
 
+std::vector<std::string> zoo_models() {
+  std::vector<std::string> names;
+  for (const zoo::ZooEntry& e : zoo::zoo_table()) names.push_back(with_zoo(e.name));
+  return names;
+}
+
 void add_model_options(Flags& app, ModelArgs& args, bool required) {
   Option* model =
       app.add_option("MODEL", args.model,
                      "ONNX file, or zoo:NAME[@parameter=value,...] (`tessera zoo` lists them)");
   if (required) model->required();
+  model->offers(zoo_models);
   add_input_options(app, args);
   app.add_option("--skip-pass", args.skip,
                  "Graph pass to leave out, e.g. select_algorithms (repeatable)");
@@ -80,7 +99,8 @@ void add_target_option(Flags& app, std::string& target, TargetUse use) {
       "machine)",
       "host, or cuda or opencl: the device at hand; or its row (see machine)",
       "Where candidates run: host, cuda or opencl, the device at hand; or its row (see machine)"};
-  app.add_option("--target,--machine", target, kHelp[static_cast<std::size_t>(use)]);
+  app.add_option("--target,--machine", target, kHelp[static_cast<std::size_t>(use)])
+      ->offers(use == TargetUse::kCode ? code_targets : devices);
 }
 
 void add_fast_math_option(Flags& app, ModelArgs& args) {
@@ -131,24 +151,7 @@ Result<void> set_batch(std::int64_t batch, std::string& model,
     return make_error(ErrorCode::kInvalidArgument, "{}: an artifact has its shapes; drop --batch",
                       model);
   }
-  if (is_built_in(model)) {
-    model += fmt::format("{}batch={}", model.find('@') == std::string::npos ? "@" : ",", batch);
-    return {};
-  }
-  TESSERA_TRY(const onnx::Model read, app::load_onnx(model));
-  const std::vector<std::string> open = open_inputs(read.graph, {});
-  bool found = false;
-  for (const onnx::ValueInfo& v : read.graph.inputs) {
-    if (v.dims.empty() || std::find(open.begin(), open.end(), v.name) == open.end()) continue;
-    const onnx::Dim& first = v.dims[0];
-    if (!first.symbol.empty()) symbols[first.symbol] = batch;
-    found = found || !first.symbol.empty() || first.size == batch;
-  }
-  if (found) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    "--batch {}: no input begins with a symbolic dimension (`tessera info` "
-                    "shows them); give every shape with --shape",
-                    batch);
+  return app::set_batch(batch, model, symbols);
 }
 
 int with_batch(ModelArgs& args, const std::function<int()>& command) {

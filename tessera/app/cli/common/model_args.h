@@ -26,6 +26,8 @@ struct ModelArgs {
 
 // Adds the positional MODEL (optional where a command has other subjects) and the flags below.
 void add_model_options(Flags& app, ModelArgs& args, bool required);
+// "zoo:NAME" of every built-in network: what a MODEL offers to shells.
+std::vector<std::string> zoo_models();
 // --dtype alone.
 void add_dtype_option(Flags& app, ModelArgs& args);
 // --target, also written --machine: of commands that make code, run it or measure candidates.

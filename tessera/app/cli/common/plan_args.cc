@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/machine/target/measured_as.h"
 #include "tessera/support/counted.h"
@@ -27,12 +28,20 @@ Result<std::optional<app::PlanSchedules>> plan_schedules(const PlanArgs& args,
   return std::optional<app::PlanSchedules>(std::move(made).value());
 }
 
-void warn_of_threads(const PlanArgs& args, const std::optional<app::PlanSchedules>& plan,
-                     const target::Target& target, int threads) {
+void warn_of_origin(const PlanArgs& args, const std::optional<app::PlanSchedules>& plan,
+                    const target::Target& target, int threads) {
+  if (!plan.has_value()) return;
   const int used = target::measured_threads(target, threads);
-  if (!plan.has_value() || plan->plan().threads == used) return;
-  fmt::print(stderr, "tessera: warning: {}: was tuned with {}, not with {}\n", args.plan,
-             counted(plan->plan().threads, "thread"), used);
+  if (plan->plan().threads != used) {
+    print_warning(fmt::format("{}: was tuned with {}, not with {}", args.plan,
+                              counted(plan->plan().threads, "thread"), used));
+  }
+  const Result<target::Target> made_for = target::target_from_text(plan->plan().target);
+  if (made_for.ok() && made_for->cpu != target.cpu) {
+    print_warning(
+        fmt::format("{}: was tuned on {}, not on {}: correct, but perhaps not the fastest",
+                    args.plan, made_for->cpu, target.cpu));
+  }
 }
 
 std::optional<int> report_misses(const PlanArgs& args,
@@ -42,7 +51,8 @@ std::optional<int> report_misses(const PlanArgs& args,
   if (missing.empty()) return std::nullopt;
   const std::size_t found = plan->found();
   fmt::print(stderr, "tessera: {}{}: has schedules for {} of {} tasks{}{}:\n  {}\n",
-             args.strict ? "" : "warning: ", args.plan, found, found + missing.size(),
+             args.strict ? "" : coloured(Colour::kYellow, "warning: ", stderr), args.plan, found,
+             found + missing.size(),
              found == 0 ? fmt::format(" (it was made for {})", plan->plan().model) : "",
              args.strict ? "; it lacks" : "; the others get their default schedules",
              fmt::join(missing, "\n  "));

@@ -20,9 +20,10 @@ void add_plan_options(Flags& app, PlanArgs& args);
 Result<std::optional<app::PlanSchedules>> plan_schedules(const PlanArgs& args,
                                                          const target::Target& target);
 
-// Says on stderr when the plan was tuned with another number of threads than it is used with.
-void warn_of_threads(const PlanArgs& args, const std::optional<app::PlanSchedules>& plan,
-                     const target::Target& target, int threads);
+// Says on stderr when the plan was tuned with another number of threads than it is used with, or on
+// another processor.
+void warn_of_origin(const PlanArgs& args, const std::optional<app::PlanSchedules>& plan,
+                    const target::Target& target, int threads);
 
 // After a build with `plan`, failed or not: says on stderr how many tasks it had and which not.
 // Returns kStrictMiss when that ended the build, else nullopt.

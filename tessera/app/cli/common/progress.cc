@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <limits>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -53,7 +54,7 @@ void ProgressLine::show(const std::string& line, bool important) {
     std::fflush(stderr);
     return;
   }
-  shown_ = line.substr(0, terminal_width());
+  shown_ = fitted(line, terminal_width());
   fmt::print(stderr, "\r\033[K{}", shown_);
   std::fflush(stderr);
 }
@@ -98,6 +99,15 @@ void end_if_hurried() {
 }
 
 int interrupt_code() { return 128 + (first_signal != 0 ? first_signal : SIGINT); }
+
+std::string fitted(const std::string& line, std::size_t width) {
+  constexpr std::string_view kMore = " ...";
+  if (line.size() <= width) return line;
+  if (width <= kMore.size()) return line.substr(0, width);
+  const std::size_t space = line.rfind(' ', width - kMore.size());
+  if (space == std::string::npos || space == 0) return line.substr(0, width);
+  return line.substr(0, space) + std::string(kMore);
+}
 
 std::string clock_text(double seconds) {
   const auto total = static_cast<long long>(std::max(0.0, seconds) + 0.5);

@@ -40,6 +40,8 @@ void end_if_hurried();
 // What an interrupted program leaves with: 128 and the signal, 130 for Ctrl-C.
 int interrupt_code();
 
+// The words of `line` that fit, with "..." where some do not.
+std::string fitted(const std::string& line, std::size_t width);
 // "1:02:03", "4:05".
 std::string clock_text(double seconds);
 // "1.20 s", "12.3 ms", "850.0 us", "3.21 us", "59 ns".

@@ -8,6 +8,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/app/bench/write_artifact.h"
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/plan_args.h"
@@ -24,9 +25,9 @@ struct CompileArgs {
   ModelArgs model;
   PlanArgs plan;
   std::string output, target = "host", emit = "so", weights = "auto", picked;
-  std::string search_model, language = app::kNoModel;  // empty: as the language needs it
+  std::string cost_model, language = app::kNoModel;  // empty: as the language needs it
   artifact::ArtifactOptions options;
-  int threads = 0;  // 0: one a core of the target
+  int threads = 0;  // 0: one per core of the target
   bool check = false, json = false;
 };
 
@@ -56,10 +57,9 @@ std::ptrdiff_t count_changed(const app::ZeroTrialResult& r) {
 // what it lacks.
 void warn_of_judged(const CompileArgs& args, const app::WrittenArtifact& written) {
   if (args.plan.plan.empty() || !written.judged || count_changed(*written.judged) == 0) return;
-  fmt::print(stderr,
-             "tessera: warning: {}: has schedules for {} of {} tasks; learned models judge the "
-             "others\n",
-             args.plan.plan, written.tasks - written.judged->tasks.size(), written.tasks);
+  print_warning(fmt::format("{}: has schedules for {} of {} tasks; learned models judge the others",
+                            args.plan.plan, written.tasks - written.judged->tasks.size(),
+                            written.tasks));
 }
 
 Result<app::WrittenArtifact> compile(const CompileArgs& args,
@@ -74,22 +74,20 @@ Result<app::WrittenArtifact> compile(const CompileArgs& args,
   TESSERA_TRY(const target::Target target,
               fast_target(runtime::resolve_target(args.target), args.model));
   if (target.cpu.starts_with("apple")) {
-    fmt::print(stderr,
-               "tessera: warning: {}: writes ELF files for Linux on such a machine, none "
-               "for macOS\n",
-               target.name);
+    print_warning(fmt::format("{}: writes ELF files for Linux on such a machine, none for macOS",
+                              target.name));
   }
   TESSERA_TRY(app::CompileOptions how, compile_options(args.model, code_target(target, args)));
   const bool written = args.language != app::kNoModel;
-  how.cost_model = !args.search_model.empty() ? args.search_model
-                   : written                  ? app::kShipped
-                                              : app::kNoModel;
+  how.cost_model = !args.cost_model.empty() ? args.cost_model
+                   : written                ? app::kShipped
+                                            : app::kNoModel;
   how.language = args.language;
   how.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
   how.progress = build_progress();
   TESSERA_TRY(*plan, plan_schedules(args.plan, target));
   how.plan = *plan;
-  warn_of_threads(args.plan, *plan, target, how.target.code_threads());
+  warn_of_origin(args.plan, *plan, target, how.target.code_threads());
   artifact::ArtifactOptions options = args.options;
   options.emit = kEmit.at(args.emit);
   options.weights = kWeights.at(args.weights);
@@ -184,11 +182,12 @@ void add_compile(Flags& app, std::function<int()>* run) {
       ->check(range(1, 1024))
       ->hide_default();
   sub->add_option(
-         "--search-model", args->search_model,
+         "--cost-model", args->cost_model,
          "Cost model that may replace default schedules of one-threaded code and of GPUs, "
          "nothing measured, where it was trained on kernels of the kind: a file, several that "
          "judge together (A,B,C), shipped, or none (default; with --language, shipped)")
       ->hide_default();
+  sub->renamed("--search-model", "--cost-model");
   sub->add_option("--language", args->language,
                   "Language model that proposes schedules to the cost model: a file, shipped, or "
                   "none (default)");

@@ -69,17 +69,18 @@ std::string zsh_explained(const std::string& text) {
   return replace_all(replace_all(out, ":", "\\:"), "'", "'\\''");
 }
 
-// The values of a flag or position, after the two colons of _arguments.
-std::string zsh_values(const FlagDescription& flag) {
-  if (flag.words.empty()) return ":value:_files";
-  return fmt::format(":value:({})", joined(flag.words));
+// What completes the values of a flag or position, as _arguments reads it.
+std::string zsh_action(const FlagDescription& flag) {
+  if (!flag.words.empty()) return fmt::format("({})", joined(flag.words));
+  if (flag.offered.empty()) return "_files";
+  return fmt::format("{{compadd -- {}; _files}}", replace_all(joined(flag.offered), ":", "\\:"));
 }
 
 std::string zsh_flag(const FlagDescription& f) {
-  const std::string values = f.takes_value ? zsh_values(f) : "";
+  const std::string values = f.takes_value ? ":value:" + zsh_action(f) : "";
   if (f.is_position) {
-    return fmt::format("'{}:{}{}'", f.is_list ? "*" : "", zsh_explained(f.names[0]),
-                       f.words.empty() ? ":_files" : fmt::format(":({})", joined(f.words)));
+    return fmt::format("'{}:{}:{}'", f.is_list ? "*" : "", zsh_explained(f.names[0]),
+                       zsh_action(f));
   }
   const std::string help = zsh_explained(f.help);
   if (f.names.size() == 1)
@@ -102,15 +103,21 @@ std::string bash_completion(const CommandDescription& program) {
     std::vector<std::string> any;
     std::string values;
     for (const FlagDescription& f : command.flags) {
+      if (f.is_position && !f.offered.empty())
+        cases += fmt::format("      offered={}\n", shell_quoted(joined(f.offered)));
       if (f.is_position || !f.takes_value) continue;
-      if (f.words.empty()) {
+      if (!f.offered.empty()) {
+        values += fmt::format("        {}) offered={} files=1 ;;\n", joined(f.names, " | "),
+                              shell_quoted(joined(f.offered)));
+      } else if (f.words.empty()) {
         any.insert(any.end(), f.names.begin(), f.names.end());
       } else {
         values += fmt::format("        {}) words={} ;;\n", joined(f.names, " | "),
                               shell_quoted(joined(f.words)));
       }
     }
-    if (!any.empty()) values += fmt::format("        {}) files=1 ;;\n", joined(any, " | "));
+    if (!any.empty())
+      values += fmt::format("        {}) offered= files=1 ;;\n", joined(any, " | "));
     if (!values.empty()) cases += fmt::format("      case $prev in\n{}      esac\n", values);
     cases += "      ;;\n";
   });
@@ -118,7 +125,7 @@ std::string bash_completion(const CommandDescription& program) {
       R"(# bash completion of {0}; written by `{0} completion bash`.
 _{0}() {{
   local cur=${{COMP_WORDS[COMP_CWORD]}} prev=${{COMP_WORDS[COMP_CWORD - 1]}}
-  local path='' next i flags='' commands='' words='' files=''
+  local path='' next i flags='' commands='' words='' files='' offered='' typed=$cur
   for ((i = 1; i < COMP_CWORD; ++i)); do
     next=${{path:+$path }}${{COMP_WORDS[i]}}
     case $next in
@@ -135,8 +142,18 @@ _{0}() {{
   elif [ -z "$files" ] && [ -n "$commands" ]; then
     COMPREPLY=($(compgen -W "$commands" -- "$cur"))
   else
-    compopt -o filenames 2>/dev/null
-    COMPREPLY=($(compgen -f -- "$cur"))
+    # Bash takes "zoo:mlp" for three words.
+    if [ "$cur" = : ]; then typed=$prev:; fi
+    if [ "$prev" = : ]; then typed=${{COMP_WORDS[COMP_CWORD - 2]}}:$cur; fi
+    COMPREPLY=($(compgen -W "$offered" -- "$typed"))
+    if [ "$typed" != "$cur" ]; then
+      COMPREPLY=("${{COMPREPLY[@]#*:}}")
+    elif [ -z "${{COMPREPLY[*]}}" ]; then
+      compopt -o filenames 2>/dev/null
+      COMPREPLY=($(compgen -f -- "$cur"))
+    else
+      COMPREPLY+=($(compgen -f -- "$cur"))
+    fi
   fi
 }}
 complete -F _{0} {0}
@@ -208,11 +225,15 @@ complete -c {0} -f
     const char* test = command.commands.empty() ? "at" : "needs";
     if (has_positions(command)) out += fmt::format("{}{}{}' -F\n", begin, test, words);
     for (const FlagDescription& f : command.flags) {
+      if (f.is_position && !f.offered.empty()) {
+        out += fmt::format("{}{}{}' -a {}\n", begin, test, words, fish_quoted(joined(f.offered)));
+      }
       if (f.is_position) continue;
       out += fmt::format("{}{}{}'", begin, test, words);
       for (const std::string& name : f.names)
         out += name.rfind("--", 0) == 0 ? " -l " + name.substr(2) : " -s " + name.substr(1);
       if (f.takes_value && f.words.empty()) out += " -r -F";
+      if (!f.offered.empty()) out += " -a " + fish_quoted(joined(f.offered));
       if (f.takes_value && !f.words.empty()) out += " -x -a " + fish_quoted(joined(f.words));
       out += fmt::format(" -d {}\n", fish_quoted(f.help));
     }

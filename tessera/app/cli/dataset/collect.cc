@@ -22,6 +22,7 @@ struct CollectArgs {
   std::vector<std::string> models, ops, types = {"f32"};
   std::string target = "host";
   app::CollectOptions options;
+  bool json = false;
 };
 
 int run_collect(CollectArgs& args) {
@@ -63,6 +64,17 @@ int run_collect(CollectArgs& args) {
              "{:.0f} s, {:.1f} before the first candidate; drawing {:.1f} s, builders {:.1f} s of "
              "processor time, measuring {:.1f} s\n",
              done->elapsed_s, done->prepared_s, done->draw_s, done->build_s, done->run_s);
+  if (args.json) {
+    print_json({{"records", done->records},
+                {"valid", done->valid},
+                {"tasks", done->tasks},
+                {"earlier", done->earlier},
+                {"skipped", done->skipped},
+                {"lost", done->lost},
+                {"seconds", done->elapsed_s},
+                {"stopped_by", done->stopped_by}});
+    return interrupted() ? interrupt_code() : kOk;
+  }
   // A busy machine disturbs trials; they are drawn again.
   const std::string lost =
       done->lost > 0 ? fmt::format(", {} lost", counted(done->lost, "trial")) : "";
@@ -105,6 +117,7 @@ void add_dataset_collect(Flags& app, std::function<int()>* run) {
       ->delimiter(',');
   add_threads_option(*sub, args->options.measure.threads, "Threads of the measured code");
   sub->add_option("--seed", args->options.seed, "Seed of all random choices");
+  sub->add_flag("--json", args->json, "Print JSON");
   sub->footer(
       "Examples:\n  tessera dataset collect zoo:resnet18 --db a.db --per-task 200 --budget 30m\n"
       "  tessera dataset collect --op matmul:M=64,N=64,K=64 --db a.db\n"

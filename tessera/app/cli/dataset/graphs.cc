@@ -62,10 +62,11 @@ void add_dataset_graphs(Flags& app, std::function<int()>* run) {
                   "Share that measures an earlier plan again, to show how far times can be trusted")
       ->check(range(0.0, 1.0));
   const auto cost_model = std::make_shared<std::string>(app::kShipped);
-  sub->add_option("--search-model", *cost_model,
+  sub->add_option("--cost-model", *cost_model,
                   "Cost model that estimates the kernels of every plan: a file, several that judge "
                   "together (A,B,C), none, or shipped: what comes with Tessera (default). "
                   "measured: the kernels are timed, each alone");
+  sub->renamed("--search-model", "--cost-model");
   sub->add_duration("--budget", args->budget_s, "Wall clock: 90s, 5m, or none (default)",
                     Flags::Zero::kNoLimit);
   add_threads_option(*sub, args->threads, "Threads of the measured code");

@@ -43,7 +43,7 @@ void add_flags(Flags& sub, const std::string& name, DbArgs& args) {
     sub.add_option("FILES", args.files, "Two databases")->required()->expected(2);
   } else {
     // `report` and `info` take it without the flag, too.
-    const bool alone = name == "list" || name == "explain";
+    const bool alone = name != "import";
     sub.add_option(alone ? "DB,--db" : "--db", args.db,
                    "Database (default: $TESSERA_DB, else tessera.db)");
   }

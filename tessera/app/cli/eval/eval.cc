@@ -56,7 +56,7 @@ Result<app::EvalOptions> eval_options(const EvalArgs& args) {
   }
   if (o.models.empty()) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "nothing to evaluate: --weights, --scores or --shipped");
+                      "nothing to evaluate: --cost-model, --scores or --shipped");
   }
   if (o.data.empty()) o.data = app::data_folder();
   if (o.data.empty()) {
@@ -136,13 +136,16 @@ void add_eval(Flags& app, std::function<int()>* run) {
       "A file may be given a name and a loss: NAME[/LOSS]=FILE. A,B,C judge together.\n"
       "With --graphs, estimate is one of them: what the files say themselves.\n"
       "Examples:\n  tessera eval --shipped --holdout tenset5 --json\n"
-      "  tessera eval --data DIR --weights mlp.safetensors atformer.safetensors --plot models.svg\n"
+      "  tessera eval --data DIR --cost-model mlp.safetensors atformer.safetensors --plot "
+      "models.svg\n"
       "  tessera eval --data DIR --scores mlp/rank=mlp.npz --split by-task --markdown\n"
-      "  tessera eval --graphs net.npz --weights graphsage.safetensors --json");
+      "  tessera eval --graphs net.npz --cost-model graphsage.safetensors --json");
   const auto args = std::make_shared<EvalArgs>();
   app::EvalOptions& o = args->options;
   sub->add_option("--data", o.data, "Folder of the dataset (default: the one that ships)");
-  sub->add_option("--weights", args->weights, "Trained networks or trees")->allow_extra_args(true);
+  sub->add_option("--cost-model", args->weights, "Trained networks or trees")
+      ->allow_extra_args(true);
+  sub->renamed("--weights", "--cost-model");
   sub->add_option("--graphs", args->graphs,
                   "Order the configurations of these npz files in TpuGraphs' schema by a network "
                   "of graphs")

@@ -137,7 +137,7 @@ std::string summary(const EvalResult& r) {
   out += '\n';
   if (!lined.empty()) {
     out += fmt::format(
-        "RMSE, R2 and MAPE of {}: after the line that fits scores to labels best\n",
+        "RMSE, R2 and MAPE of {} are those of a linear fit of scores to labels\n",
         lined.size() == all.size() ? "all models" : fmt::format("{}", fmt::join(lined, ", ")));
   }
   out += app::seen_in_training(r);

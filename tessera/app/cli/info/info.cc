@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "tessera/app/cli/common/command.h"
+#include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/report/describe_file.h"
 #include "tessera/app/report/operators_page.h"
 
@@ -93,7 +94,8 @@ void add_info(Flags& app, std::function<int()>* run) {
       "  tessera info --operators               # as docs/reference/operators.md");
   const auto args = std::make_shared<InfoArgs>();
   sub->add_option("FILE", args->path,
-                  "zoo:NAME, an ONNX file, an artifact, a plan, a database or trained weights");
+                  "zoo:NAME, an ONNX file, an artifact, a plan, a database or trained weights")
+      ->offers(zoo_models);
   sub->add_flag("--operators", args->operators,
                 "Print the ONNX operators and element types that models may use, as Markdown");
   sub->add_flag("--json", args->json, "Print JSON");

@@ -303,10 +303,11 @@ void add_lm_eval(Flags& lm, std::function<int()>* run) {
          "With --zero-trials: instead, tasks that validated the cost models, which their notes "
          "must list")
       ->needs(zero);
-  sub->add_option("--search-model", args->cost_model,
+  sub->add_option("--cost-model", args->cost_model,
                   "With --zero-trials: cost model that judges, a file, several (A,B,C), or shipped "
                   "(default)")
       ->needs(zero);
+  sub->renamed("--search-model", "--cost-model");
   sub->add_flag(
       "--networks", args->networks,
       "Also the time of each network by the records, with defaults and with what is found");

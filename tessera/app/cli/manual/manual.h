@@ -14,7 +14,8 @@ namespace tessera::cli {
 struct FlagDescription {
   std::vector<std::string> names;  // "-o", "--output"; of a position its name
   std::string help;
-  std::vector<std::string> words;  // that the value must be one of; empty: any
+  std::vector<std::string> words;    // that the value must be one of; empty: any
+  std::vector<std::string> offered;  // words that it may be, among others
   bool takes_value = false, is_position = false, is_required = false, is_list = false;
 };
 

@@ -11,12 +11,13 @@
 
 #include <fmt/ranges.h>
 
-#include "tessera/app/cli/common/arrays.h"
+#include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/outputs.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/compile/about_model.h"
+#include "tessera/app/compile/batch.h"
 #include "tessera/app/quantize/quantize_page.h"
 #include "tessera/support/counted.h"
 #include "tessera/support/files.h"
@@ -62,8 +63,9 @@ Result<app::CalibrationData> read_calibration(const QuantizeArgs& args, const on
   });
   if (!random) {
     if (args.calibration.empty()) return data;
-    TESSERA_TRY(data.samples, app::read_samples(args.calibration, model.graph,
-                                                open_inputs(model.graph, import), import.shapes));
+    TESSERA_TRY(data.samples,
+                app::read_samples(args.calibration, model.graph,
+                                  app::open_inputs(model.graph, import), import.shapes));
     return data;
   }
   if (args.calibration.size() != 1)
@@ -80,9 +82,9 @@ Result<app::CalibrationData> read_calibration(const QuantizeArgs& args, const on
       return make_error(ErrorCode::kInvalidArgument,
                         "--calibration {}: the number of samples must be from 1 to 10000", word);
   }
-  fmt::print(stderr,
-             "tessera: WARNING: calibrating with random values. Ranges and errors of a trained "
-             "model will be WRONG: give real inputs with --calibration\n");
+  print_warning(
+      "calibrating with random values. Ranges and errors of a trained model will be WRONG: give "
+      "real inputs with --calibration");
   return data;
 }
 
@@ -215,7 +217,7 @@ int quantize_command(QuantizeArgs& args) {
   print_result(args, *q,
                static_cast<std::int64_t>(std::filesystem::file_size(args.output, ignored)));
   if (!q->accuracy || args.options.tolerance.holds(*q->accuracy)) return kOk;
-  fmt::print(stderr, "tessera: warning: the tolerance {} does not hold\n", args.tolerance);
+  print_warning(fmt::format("the tolerance {} does not hold", args.tolerance));
   return kWrongNumbers;
 }
 

@@ -17,7 +17,7 @@ namespace {
 
 struct ReportArgs {
   std::string source, db, output = "report.html";
-  bool no_roofline = false;
+  bool no_roofline = false, json = false;
 };
 
 bool is_number(const std::string& text) {
@@ -40,6 +40,28 @@ std::string summary_line(const report::Report& r) {
   return line;
 }
 
+Json to_json(const std::string& page, const report::Report& r) {
+  Json models = Json::array(), kernels = Json::array();
+  for (const report::WholeModel& m : r.summary.models) {
+    models.push_back(
+        {{"name", m.name}, {"before_us", m.before_s * 1e6}, {"after_us", m.after_s * 1e6}});
+  }
+  for (const report::Kernel& k : r.kernels) {
+    kernels.push_back({{"key", k.task.key},
+                       {"what", k.what},
+                       {"layers", k.use.layers},
+                       {"uses", k.use.uses_after},
+                       {"before_us", k.use.before_s * 1e6},
+                       {"after_us", k.use.after_s * 1e6},
+                       {"trials", k.trials}});
+  }
+  return {{"page", page},
+          {"model", r.sessions.back().model},
+          {"trials", r.trials},
+          {"models", models},
+          {"kernels", kernels}};
+}
+
 Result<void> write_report(const ReportArgs& args) {
   const bool session = is_number(args.source);
   const std::string path =
@@ -58,6 +80,10 @@ Result<void> write_report(const ReportArgs& args) {
     return {};
   }
   TESSERA_DO(write_file(args.output, {page}));
+  if (args.json) {
+    print_json(to_json(args.output, r));
+    return {};
+  }
   fmt::print("{}: {}\n", args.output, summary_line(r));
   return {};
 }
@@ -80,6 +106,7 @@ void add_report(Flags& app, std::function<int()>* run) {
                   "Page to write (default: report.html); - is standard output");
   sub->add_flag("--no-roofline", args->no_roofline,
                 "Do not measure the rates of this machine, which takes some seconds");
+  sub->add_flag("--json", args->json, "Print a summary of the page as JSON");
   sub->callback([args, run] {
     *run = [args] {
       const Result<void> done = write_report(*args);

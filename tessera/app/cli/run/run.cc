@@ -11,6 +11,7 @@
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/plan_args.h"
 #include "tessera/app/compile/about_model.h"
+#include "tessera/app/compile/batch.h"
 #include "tessera/app/compile/run_once.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/machine/runtime/device/devices.h"
@@ -109,7 +110,7 @@ Result<app::RunOutputs> run_any(const RunArgs& args, std::optional<app::PlanSche
   app::ModelSource source(args.model.model);
   const auto names = [&]() -> Result<std::vector<std::string>> {
     TESSERA_TRY(const onnx::Model* model, source.model());
-    return open_inputs(model->graph, options.import);
+    return app::open_inputs(model->graph, options.import);
   };
   TESSERA_TRY(const auto given, read_inputs(args, names));
   for (const auto& [name, tensor] : given) {
@@ -119,7 +120,7 @@ Result<app::RunOutputs> run_any(const RunArgs& args, std::optional<app::PlanSche
     }
     options.import.shapes.try_emplace(name, tensor.shape());
   }
-  warn_of_threads(args.plan, *plan, machine, args.threads);
+  warn_of_origin(args.plan, *plan, machine, args.threads);
   const auto give = [&](const std::vector<std::string>& wanted,
                         const std::vector<graph::TensorType>& types,
                         const exec::CompiledModel* model) {

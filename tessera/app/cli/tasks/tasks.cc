@@ -116,8 +116,9 @@ int tasks(const TasksArgs& args) {
   if (args.json) {
     print_json({{"model", args.model.model}, {"tasks", list}});
   } else {
-    fmt::print("{}, {}, {:.3f} GFLOP\n", counted(extracted->tasks.size(), "task"),
-               counted(extracted->calls.size(), "kernel"), flops * 1e-9);
+    fmt::print("{}, {}, {:.3f} {}\n", counted(extracted->tasks.size(), "task"),
+               counted(extracted->calls.size(), "kernel"), flops * (flops < 1e9 ? 1e-6 : 1e-9),
+               flops < 1e9 ? "MFLOP" : "GFLOP");
   }
   return kOk;
 }

@@ -9,7 +9,7 @@ void add_train(Flags& app, std::function<int()>* run) {
   Flags* sub = app.add_subcommand("train", "Train a cost model on a dataset");
   sub->footer(
       "The flags are those of tessera-train, which is built where libtorch is found.\n"
-      "Boosted trees need neither: tessera train --model gbt --help");
+      "Boosted trees need no libtorch: tessera train --model gbt --help");
   // Where the trainer is there, it explains its own flags.
   if (!find_trainer().empty()) sub->leave_help();
   sub->prefix_command();

@@ -157,11 +157,11 @@ std::string progress_text(const app::TuneProgress& p, std::size_t width) {
                          p.failures > 0 ? fmt::format(" ({} failed)", p.failures) : "",
                          p.live_tasks, p.tasks, time_text(p.best_s), p.task);
       if (p.expected_gain > 0.001)
-        rest += fmt::format(", maybe {:.1f} % more", 100 * p.expected_gain);
+        rest += fmt::format(", may gain {:.1f} %", 100 * p.expected_gain);
       break;
   }
   text += "; " + rest;
-  return text.size() > width ? text.substr(0, width) : text;
+  return fitted(text, width);
 }
 
 void print_summary(const TuneSummary& summary) {

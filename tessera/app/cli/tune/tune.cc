@@ -16,6 +16,7 @@
 #include "tessera/app/cli/common/peer_args.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/cli/tune/output.h"
+#include "tessera/app/cli/tune/session_report.h"
 #include "tessera/app/cli/tune/simulate_output.h"
 #include "tessera/app/tune/after_tuning.h"
 #include "tessera/app/tune/policy_run.h"
@@ -37,8 +38,8 @@ struct TuneArgs {
   std::vector<std::string> models, ops, sources, tasks, judges, peers = {"ort"};
   double budget_s = 0;
   bool budget_given = false, policy_given = false;
-  std::string policy = "evolutionary", cost_model = "xgb", objective = "rank";
-  std::string pretrained = app::kShipped, target = "host", language = app::kShipped;
+  std::string policy = "evolutionary", learner = "gbt", objective = "rank";
+  std::string cost_model = app::kShipped, target = "host", language = app::kShipped;
   std::string level = "kernel";
   std::string database = "tessera.db", plan, artifact, simulate, plot;
   int seeds = 3;
@@ -85,11 +86,11 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   const bool limited =
       args.trials > 0 || args.trials_per_task > 0 || args.trials_in_place > 0 || args.budget_given;
   if (!limited) o.budget_s = kDefaultBudgetSeconds;
-  o.learner.model = args.cost_model;
+  o.learner.model = args.learner;
   o.learner.objective = args.objective;
   o.learner.seed = args.seed;
-  o.learner.pretrained = app::model_paths(args.pretrained, o.target);
-  o.pretrained_optional = args.pretrained == app::kShipped;
+  o.learner.pretrained = app::model_paths(args.cost_model, o.target);
+  o.pretrained_optional = args.cost_model == app::kShipped;
   o.learner.code_threads = o.measure.threads;
   const app::PolicyVariant base{.policy_options = o.policy_options, .learner = o.learner};
   TESSERA_TRY(const app::PolicyVariant variant, app::policy_variant(args.policy, base, o.target));
@@ -118,9 +119,9 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   o.seed = args.seed;
   o.measure.seed = args.seed;
   o.command = fmt::format(
-      "--policy {} --model {} --pretrained {} --objective {} --budget {} --trials {} "
+      "--policy {} --learner {} --cost-model {} --objective {} --budget {} --trials {} "
       "--trials-per-task {}",
-      args.policy, args.cost_model, args.pretrained, args.objective,
+      args.policy, args.learner, args.cost_model, args.objective,
       o.budget_s > 0 ? to_duration(o.budget_s) : "none", args.trials, args.trials_per_task);
   if (args.trials_in_place > 0)
     o.command += fmt::format(" --trials-in-place {}", args.trials_in_place);
@@ -299,6 +300,10 @@ int tune(const TuneArgs& args) {
                     "flags of the model and the target that were given here",
                     args.artifact, options->subjects[0].name, plan_path(args), args.artifact));
   }
+  if (has_plan) {
+    if (const Result<void> told = complete_summary(*options, summary); !told)
+      callbacks.note("the report will lack names of layers: " + told.error().message);
+  }
   line.finish();
   if (args.json) {
     print_json(to_json(summary));
@@ -366,7 +371,8 @@ std::vector<std::string> model_names() {
 
 void add_subject_flags(Flags& sub, TuneArgs& args) {
   sub.add_option("MODEL", args.models,
-                 "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together");
+                 "ONNX files, or zoo:NAME[@parameter=value,...]; several are tuned together")
+      ->offers(zoo_models);
   sub.add_option("--op", args.ops, "Operation to tune, as in bench --op (repeatable)");
   add_input_options(sub, args.model);
   add_dtype_option(sub, args.model);
@@ -424,13 +430,14 @@ const Option* add_search_flags(Flags& sub, TuneArgs& args) {
   sub.add_option("--language", args.language,
                  "Weights that policy lm writes by (see lm pretrain), or shipped: those that come "
                  "with Tessera for this machine (default)");
-  sub.add_option("--model", args.cost_model,
-                 fmt::format("Cost model: {}", fmt::join(model_names(), ", ")))
+  sub.add_option("--cost-model", args.cost_model,
+                 "Trained cost model to start from: a file, several that judge together (A,B,C), "
+                 "none, or shipped: what comes with Tessera for this machine");
+  sub.renamed("--pretrained", "--cost-model");
+  sub.add_option("--learner", args.learner, "What is fitted to the trials, and corrects it")
       ->check(one_of(model_names()));
-  sub.add_option("--objective", args.objective, "Objective of the cost model: rank or regression");
-  sub.add_option("--pretrained", args.pretrained,
-                 "Model to start from: a file, several that judge together (A,B,C), none, or "
-                 "shipped: what comes with Tessera for this machine");
+  sub.renamed("--model", "--learner");
+  sub.add_option("--objective", args.objective, "Objective of --learner: rank or regression");
   sub.add_option("--sources", args.sources,
                  "Comma-separated sources of candidates: reasoned, rules, templates (default all)")
       ->delimiter(',');

@@ -48,7 +48,7 @@ class Ensemble final : public CostModel {
 
   Result<void> save(const std::string& path) const override {
     if (!ready()) return make_error(ErrorCode::kInvalidArgument, "the model was never fitted");
-    ModelFile file{"xgb_ensemble", options_.objective, options_.schema, columns_, {}, {}};
+    ModelFile file{"gbt_ensemble", options_.objective, options_.schema, columns_, {}, {}};
     for (const Trees& member : members_) {
       TESSERA_TRY(std::string bytes, member.to_bytes());
       file.parts.push_back(std::move(bytes));
@@ -57,7 +57,7 @@ class Ensemble final : public CostModel {
   }
 
   Result<void> load(const std::string& path) override {
-    TESSERA_TRY(const ModelFile file, read_model_file(path, "xgb_ensemble", options_.schema));
+    TESSERA_TRY(const ModelFile file, read_model_file(path, "gbt_ensemble", options_.schema));
     if (file.parts.size() != members_.size() || file.columns == 0) {
       return make_error(ErrorCode::kIo, "{}: damaged model file: {} parts, {} columns", path,
                         file.parts.size(), file.columns);

@@ -6,7 +6,7 @@
 namespace tessera::model {
 
 Result<std::unique_ptr<CostModel>> make_random(const ModelOptions& options);
-Result<std::unique_ptr<CostModel>> make_xgb(const ModelOptions& options);
+Result<std::unique_ptr<CostModel>> make_gbt(const ModelOptions& options);
 Result<std::unique_ptr<CostModel>> make_ensemble(const ModelOptions& options);
 // Not in the table: it is trained elsewhere (tessera train) and only loaded here.
 Result<std::unique_ptr<CostModel>> load_neural(const std::string& path, int threads);

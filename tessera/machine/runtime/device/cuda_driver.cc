@@ -7,7 +7,12 @@ namespace {
 
 Result<Driver> load() {
   const Result<SharedLibrary> library = SharedLibrary::open("libcuda.so.1");
-  if (!library.ok()) return library.error().with_context("no CUDA driver");
+  if (!library.ok()) {
+    return make_error(library.error().code,
+                      "no CUDA driver: {}; install NVIDIA's, or name a machine to compile without "
+                      "one: --target h200",
+                      library.error().message);
+  }
   Driver d;
 #define TESSERA_V(name, symbol, arguments)                                      \
   if (const Result<void> found = library->find(symbol, &d.name); !found.ok()) { \

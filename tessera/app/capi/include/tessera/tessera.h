@@ -21,7 +21,7 @@ extern "C" {
 
 /* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
  * library serves all versions up to its own. */
-#define TSR_API_VERSION 7
+#define TSR_API_VERSION 8
 
 typedef struct tsr_model tsr_model;
 typedef struct tsr_session tsr_session;
@@ -36,6 +36,11 @@ typedef struct tsr_dimension {
   const char* name; /* of a symbolic dimension */
   int64_t value;
 } tsr_dimension;
+
+typedef struct tsr_input_value {
+  const char* name; /* of an input */
+  const char* text; /* "0.5", "true", "[1,2,3]": row by row; one number fills the input */
+} tsr_input_value;
 
 /* Zero everywhere but `size` is the default. */
 typedef struct tsr_compile_options {
@@ -60,7 +65,7 @@ typedef struct tsr_compile_options {
   const char* target;
   int32_t device;
   void* queue;
-  /* Since version 4. Threads that the code of a processor shares its work among; 0: one a core.
+  /* Since version 4. Threads that the code of a processor shares its work among; 0: one per core.
    * Sessions of another number run it too, but not as well. */
   int32_t threads;
   /* Since version 5. "tf32": the tensor cores of a GPU may multiply f32 rounded to 10 bits of
@@ -71,6 +76,12 @@ typedef struct tsr_compile_options {
    * inputs and outputs keep their types. TSR_UNSUPPORTED where no instruction of the
    * target multiplies it. NULL: f32. */
   const char* dtype;
+  /* Since version 8. values: what inputs always are; the model is made for it, without those
+   * inputs. batch: the parameter of a built-in model, else the size of the symbolic first
+   * dimensions of the inputs; 0: as the model says. */
+  const tsr_input_value* values;
+  int32_t num_values;
+  int64_t batch;
 } tsr_compile_options;
 
 enum { TSR_EMIT_SHARED = 0, TSR_EMIT_STATIC = 1, TSR_EMIT_OBJECT = 2 };

@@ -109,7 +109,9 @@ auto view(Range& values, std::vector<std::int64_t> shape = {})
 struct CompileOptions {
   std::map<std::string, std::vector<std::int64_t>> shapes;  // of inputs, by name
   std::map<std::string, std::int64_t> dimensions;           // symbolic ones, by name
-  std::string plan;                                         // path; empty: none
+  std::map<std::string, std::string> values;  // that inputs always have: "0.5", "[1,2,3]"
+  std::int64_t batch = 0;                     // 0: as the model says
+  std::string plan;                           // path; empty: none
   bool strict_plan = false;
   std::string cost_model;  // "shipped", paths of weights, or empty: default schedules
   std::string target;      // empty: this machine's processor
@@ -117,7 +119,7 @@ struct CompileOptions {
   std::string dtype;       // "bf16" or "f16": what f32 is computed in; empty: f32
   int device = 0;
   void* queue = nullptr;
-  int threads = 0, build_threads = 0;  // of the code, of the compiler; 0: one a core
+  int threads = 0, build_threads = 0;  // of the code, of the compiler; 0: one per core
 };
 
 struct SaveOptions {
@@ -271,6 +273,8 @@ class Model {
       shapes.push_back({name.c_str(), shape.data(), static_cast<std::int32_t>(shape.size())});
     std::vector<tsr_dimension> dimensions;
     for (const auto& [name, size] : options.dimensions) dimensions.push_back({name.c_str(), size});
+    std::vector<tsr_input_value> values;
+    for (const auto& [name, text] : options.values) values.push_back({name.c_str(), text.c_str()});
     tsr_compile_options given{};
     given.size = sizeof given;
     given.shapes = shapes.data();
@@ -287,6 +291,9 @@ class Model {
     given.threads = options.threads;
     given.fast_math = detail::text_or_null(options.fast_math);
     given.dtype = detail::text_or_null(options.dtype);
+    given.values = values.data();
+    given.num_values = static_cast<std::int32_t>(values.size());
+    given.batch = options.batch;
     function(given);
   }
 

@@ -8,13 +8,13 @@
 namespace tessera::model {
 namespace {
 
-class XgbModel final : public CostModel {
+class BoostedTrees final : public CostModel {
  public:
-  XgbModel(ModelOptions options, Trees trees)
+  BoostedTrees(ModelOptions options, Trees trees)
       : options_(std::move(options)), trees_(std::move(trees)) {}
 
   std::vector<float> predict(const feature::FeatureSet& features) const override {
-    TESSERA_CHECK(ready() && features.columns == columns_, "xgb: {} columns, fitted to {}",
+    TESSERA_CHECK(ready() && features.columns == columns_, "gbt: {} columns, fitted to {}",
                   features.columns, columns_);
     return trees_.predict(features);
   }
@@ -46,11 +46,11 @@ class XgbModel final : public CostModel {
     if (!ready()) return make_error(ErrorCode::kInvalidArgument, "the model was never fitted");
     TESSERA_TRY(std::string bytes, trees_.to_bytes());
     return write_model_file(
-        path, {"xgb", options_.objective, options_.schema, columns_, {std::move(bytes)}, notes_});
+        path, {"gbt", options_.objective, options_.schema, columns_, {std::move(bytes)}, notes_});
   }
 
   Result<void> load(const std::string& path) override {
-    TESSERA_TRY(const ModelFile file, read_model_file(path, "xgb", options_.schema));
+    TESSERA_TRY(const ModelFile file, read_model_file(path, "gbt", options_.schema));
     if (file.parts.size() != 1 || file.columns == 0) {
       return make_error(ErrorCode::kIo, "{}: damaged model file: {} parts, {} columns", path,
                         file.parts.size(), file.columns);
@@ -74,9 +74,9 @@ class XgbModel final : public CostModel {
 
 }  // namespace
 
-Result<std::unique_ptr<CostModel>> make_xgb(const ModelOptions& options) {
+Result<std::unique_ptr<CostModel>> make_gbt(const ModelOptions& options) {
   TESSERA_TRY(Trees trees, Trees::make());
-  return std::unique_ptr<CostModel>(std::make_unique<XgbModel>(options, std::move(trees)));
+  return std::unique_ptr<CostModel>(std::make_unique<BoostedTrees>(options, std::move(trees)));
 }
 
 }  // namespace tessera::model
