@@ -24,6 +24,8 @@ class InPlaceRace {
   };
   // The next batch, at most one candidate of a task; empty: the race is over.
   std::vector<Draw> next();
+  // Whether that batch is the last one, which tells what the winners gain: all of them together.
+  bool tells() const { return batch_ == batches(most_); }
   // How long the default took, relative to the candidate; none: it failed.
   void observe(std::size_t task, const decide::Candidate& candidate, std::optional<double> gain);
 

@@ -20,8 +20,9 @@ constexpr int kMostRefused = 16;
 constexpr std::size_t kProposed = 8;
 // Of the untuned model's time: tasks below it are left alone.
 constexpr double kLeastShare = 1e-3;
-// Of the time for searching: for the race. Its batches are timed longer than others.
-constexpr double kRaceShare = 0.35, kFinalBatch = 1.6;
+// Of the time for searching: for the race, at most. Its batches are timed longer than others, and
+// nothing is proposed for them.
+constexpr double kRaceShare = 0.35, kFinalBatch = 1;
 constexpr std::size_t kMostEntrants = 6;
 // Candidates that seemed slower than the default by more do not race.
 constexpr double kEntrantFactor = 1.02;
@@ -131,15 +132,22 @@ Result<std::string> TuneSession::search_in_place() {
   };
   const double begin_s = elapsed_s();
   const bool races = options_.budget_s > 0;
-  const double until_s =
-      races ? begin_s + (1 - kRaceShare) * (search_until_s() - begin_s) : search_until_s();
   int batches = 0;
+  const auto batch_s = [&] { return batches > 0 ? (elapsed_s() - begin_s) / batches : 0; };
+  // The race gets what it can use, within its share.
+  const auto until_s = [&] {
+    if (!races) return search_until_s();
+    const double most_s = kRaceShare * (search_until_s() - begin_s);
+    const auto race_batches = static_cast<double>(InPlaceRace::batches(kMostEntrants));
+    const double used_s = kFinalBatch * batch_s() * race_batches;
+    return search_until_s() - (batches > 0 ? std::min(most_s, used_s) : most_s);
+  };
   std::string ended = "trials";
   // While a batch runs the next is built, where there are cores for it.
   const std::size_t ahead = exclusive_ ? 0 : placed.size();
   for (;;) {
     const auto reason = why_stop();
-    if (reason || elapsed_s() >= until_s) {
+    if (reason || elapsed_s() >= until_s()) {
       loop_->give_up(interrupted());
       ended = reason.value_or("budget");
       break;
@@ -159,7 +167,7 @@ Result<std::string> TuneSession::search_in_place() {
   }
   for (const std::size_t t : placed) settle_in_place(t);
   if (races && batches > 0 && !why_stop())
-    race_in_place(placed, (elapsed_s() - begin_s) / batches);
+    race_in_place(placed, batch_s());
   records_.flush();
   return ended;
 }
@@ -184,8 +192,10 @@ void TuneSession::race_in_place(const std::vector<std::size_t>& placed, double b
   while (!why_stop()) {
     std::vector<Attempt> batch;
     for (const InPlaceRace::Draw& draw : race_->next()) {
-      if (auto made = attempt_in_place(draw.task, draw.candidate, kFinalPolicy, 0))
+      if (auto made = attempt_in_place(draw.task, draw.candidate, kFinalPolicy, 0)) {
+        made->together = race_->tells();
         batch.push_back(std::move(*made));
+      }
     }
     if (batch.empty()) break;
     loop_->submit_in_place(std::move(batch));

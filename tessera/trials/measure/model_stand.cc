@@ -310,10 +310,12 @@ StampedRun ModelStand::stamped(const std::vector<bool>& placed) {
 }
 
 // Every candidate is drawn into one of two runs: it meets other neighbours in each pair, and is
-// timed as often as the kernel that it replaces.
+// timed as often as the kernel that it replaces. Those that belong together share one draw.
 StampedPair ModelStand::stamped_pair(bool warm, const Announce& announce) {
   StampedPair out;
-  for (std::size_t i = 0; i < candidates_.size(); ++i) out.first.push_back(rng_.chance(0.5));
+  const bool all_first = rng_.chance(0.5);
+  for (const Placed& c : candidates_)
+    out.first.push_back(c.run->job.trial.together ? all_first : rng_.chance(0.5));
   std::vector<bool> placed = out.first;
   for (StampedRun& run : out.runs) {
     announce(Kind::kTiming, 0);
