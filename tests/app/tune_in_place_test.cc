@@ -7,6 +7,7 @@
 
 #include "tessera/app/tune/trial_records.h"
 #include "tessera/app/tune/tune.h"
+#include "tessera/scheduling/schedule/step.h"
 #include "tessera/support/temporary_folder.h"
 #include "tests/app/fake_measurer.h"
 #include "tests/app/read_records.h"
@@ -20,7 +21,8 @@ TuneOptions in_place(const TemporaryFolder& folder, std::int64_t trials) {
   options.subjects = {{"zoo:mlp@hidden=32", false, {.target = options.target}}};
   options.policy = "random";
   options.recombine = false;
-  options.trials_in_place = trials;
+  options.in_place = true;
+  options.trials_per_task = trials;
   options.database = folder.path() + "/records.db";
   return options;
 }
@@ -60,7 +62,7 @@ TEST(TuneInPlace, EveryTaskHasSoManyRecordsAndALaterSessionGoesOn) {
     }
   }
   EXPECT_TRUE(read_records(options.database).empty()) << "times of kernels alone";
-  options.trials_in_place = 6;
+  options.trials_per_task = 6;
   const Result<TuneResult> second = tune(options, {});
   ASSERT_TRUE(second.ok()) << second.error().message;
   EXPECT_EQ(second->earlier, first->trials);
@@ -87,6 +89,46 @@ TEST(TuneInPlace, TellsWhatTheDefaultUsuallyTakes) {
   for (const TaskReport& t : result->tasks) {
     EXPECT_NEAR(t.before_s, 1e-3, 1e-12) << t.name;
     EXPECT_NEAR(t.best_s, 0.5e-3, 1e-12) << t.name;
+  }
+}
+
+// Within a budget the best few are timed anew, and only what these times say is told.
+TEST(TuneInPlace, ABudgetEndsWithARace) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 0);
+  options.budget_s = 100;
+  double now_s = 0;
+  options.elapsed_s = [&] { return now_s; };
+  std::map<std::string, int> finals;
+  std::map<std::string, std::string> defaults;
+  use_answers(
+      [&](const measure::Trial& t, bool, measure::Measurement* m) {
+        now_s += 1;
+        const std::string text = schedule::to_text(t.steps);
+        const std::string& first = defaults.emplace(t.task, text).first->second;
+        m->default_s = 1e-3;
+        // What the search sees is twice the truth.
+        const double gain = text == first ? 1 : t.final ? 1.1 : 1.2;
+        m->samples_s = {m->default_s / gain};
+        finals[t.task] += t.final ? 1 : 0;
+      },
+      &options);
+  std::vector<double> shown;
+  TuneCallbacks callbacks;
+  callbacks.progress = [&](const TuneProgress& p) {
+    if (p.phase == TuneProgress::Phase::kWholeModel && p.after_s > 0)
+      shown.push_back(p.before_s / p.after_s);
+  };
+  const Result<TuneResult> result = tune(options, callbacks);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->stopped_by, "budget");
+  EXPECT_EQ(finals.size(), result->tasks.size());
+  ASSERT_FALSE(shown.empty());
+  EXPECT_NEAR(shown.back(), 1.1, 1e-9);
+  for (const auto& [task, list] : by_task(options.database)) {
+    const auto raced = std::ranges::count(list, "final", &record::Record::policy);
+    EXPECT_EQ(raced, finals[task]);
+    EXPECT_GE(raced, 3) << "one entrant at least, the batch that decides and the one that tells";
   }
 }
 

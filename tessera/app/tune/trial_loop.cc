@@ -46,7 +46,8 @@ measure::Trial TrialLoop::trial_of(const Attempt& attempt, std::uint64_t id) con
           attempt.steps,
           attempt.incumbent_s,
           attempt.final,
-          attempt.in_place};
+          attempt.in_place,
+          attempt.together};
 }
 
 measure::Trial TrialLoop::await(Pending pending) {

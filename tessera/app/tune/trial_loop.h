@@ -46,6 +46,7 @@ struct Attempt {
   bool final = false;       //
   std::uint64_t group = 0;  // of the caller, or kNoRound
   bool in_place = false;    // as measure::Trial
+  bool together = false;    //
 };
 
 struct LoopTimes {  // seconds; build and run are those of workers

@@ -166,14 +166,14 @@ Result<bool> finish_models(const TuneOptions& options, TuneSession& session, Who
   }
   // Candidates in place were compared with the untuned model alone.
   bool right = true;
-  if (options.trials_in_place > 0) {
+  if (options.in_place) {
     TESSERA_TRY(right, whole.check_untuned(0, &result->subjects[0]));
   }
   if (right) {
     TESSERA_TRY(right, whole.verify(selection, &result->subjects));
   }
   if (right && !session.interrupted())
-    TESSERA_DO(whole.time(selection, options.recombine, &result->subjects));
+    TESSERA_DO(whole.time(selection, options.recombine && !options.in_place, &result->subjects));
   return right;
 }
 
@@ -182,7 +182,7 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine,
                     const TuneCallbacks& callbacks, TuneSession& session, TuneResult* result) {
   double begin = session.elapsed_s();
   const std::vector<std::vector<Finalist>> finalists =
-      run_finals(session, options.trials_in_place > 0);
+      run_finals(session, options.in_place);
   result->times.finals = session.elapsed_s() - begin;
   begin = session.elapsed_s();
   WholeModels whole(options, session, finalists);
@@ -229,12 +229,12 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
   }
   TuneOptions of_code = options;
   of_code.target = target::code_target(options.target, options.measure.threads);
-  if (options.trials_in_place > 0) TESSERA_DO(place_model(problem, &of_code));
+  if (options.in_place) TESSERA_DO(place_model(problem, &of_code));
   TESSERA_TRY(const std::unique_ptr<TuneSession> session,
               TuneSession::start(of_code, callbacks, std::move(problem), start));
   TuneResult result;
   TESSERA_TRY(result.stopped_by,
-              options.trials_in_place > 0 ? session->search_in_place() : session->search());
+              options.in_place ? session->search_in_place() : session->search());
   const auto none = [](const std::vector<double>& seconds) {
     return std::none_of(seconds.begin(), seconds.end(), [](double s) { return s > 0; });
   };
@@ -260,7 +260,7 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
 }  // namespace
 
 Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbacks) {
-  if (options.trials_in_place > 0) TESSERA_DO(check_in_place(options));
+  if (options.in_place) TESSERA_DO(check_in_place(options));
   return options.level == TuneLevel::kKernel ? tune_kernels(options, callbacks)
                                              : tune_graph(options, callbacks);
 }

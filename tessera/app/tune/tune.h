@@ -41,9 +41,9 @@ struct TuneOptions {
       elapsed_s;            // since the call; empty: by the clock. Tests turn it themselves
   std::int64_t trials = 0;  // in all, those of earlier sessions included; 0: no limit
   std::int64_t trials_per_task = 0;  // likewise of each task, the default included; 0: no limit
-  // Candidates are timed inside the running model, so many of each of its tasks, those of earlier
-  // sessions and the default included; 0: alone. One model, on this machine's processor.
-  std::int64_t trials_in_place = 0;
+  // Candidates are timed inside the running model instead of alone: one model, on this machine's
+  // processor.
+  bool in_place = false;
   std::string policy = "evolutionary";  // of kernels
   std::string plan_policy = "cut";      // of levels graph and both
   search::PolicyOptions policy_options;

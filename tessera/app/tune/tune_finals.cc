@@ -61,6 +61,7 @@ void TuneSession::confirm(std::size_t task, const search::Observation& fastest) 
 
 std::vector<Finalist> TuneSession::finals(std::size_t task, std::size_t most) {
   if (!searches_->is_open(task)) return {};
+  if (race_ && race_->runs(task)) return finals_in_place(task);
   const space::Space& space = searches_->space(task);
   const search::TaskSearch& search = searches_->task(task);
   const decide::Candidate preferred = space.preferred();

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "tessera/app/bench/model_inputs.h"
+#include "tessera/app/tune/tune_pace.h"
 #include "tessera/app/tune/tune_session.h"
 #include "tessera/support/quantile.h"
 #include "tessera/trials/measure/model_stand.h"
@@ -15,6 +16,16 @@ namespace {
 constexpr std::uint64_t kInputSeed = 1;
 // Candidates in a row that the rules of schedules refuse.
 constexpr int kMostRefused = 16;
+// Candidates that a policy proposes at once: one by one they cost more than measuring them.
+constexpr std::size_t kProposed = 8;
+// Of the untuned model's time: tasks below it are left alone.
+constexpr double kLeastShare = 1e-3;
+// Of the time for searching: for the race, at most. Its batches are timed longer than others, and
+// nothing is proposed for them.
+constexpr double kRaceShare = 0.35, kFinalBatch = 1;
+constexpr std::size_t kMostEntrants = 6;
+// Candidates that seemed slower than the default by more do not race.
+constexpr double kEntrantFactor = 1.02;
 
 // Tasks that the untuned model runs.
 std::vector<std::size_t> placed_tasks(const TuneProblem& problem) {
@@ -55,30 +66,53 @@ Result<void> place_model(const TuneProblem& problem, TuneOptions* options) {
   return {};
 }
 
+std::optional<Attempt> TuneSession::attempt_in_place(std::size_t task, const decide::Candidate& c,
+                                                     const std::string& policy,
+                                                     double seconds) const {
+  const space::Space& space = searches_->space(task);
+  const Result<schedule::Schedule> steps = space.schedule(c);
+  if (!steps) return std::nullopt;
+  const bool final = policy == kFinalPolicy;
+  return Attempt{task, c, *steps, space.to_text(c), policy, seconds, final, kNoRound};
+}
+
 std::optional<Attempt> TuneSession::next_in_place(std::size_t task) {
   const space::Space& space = searches_->space(task);
   search::TaskSearch& search = searches_->task(task);
-  const auto attempt = [&](const decide::Candidate& c, const std::string& policy,
-                           double seconds) -> std::optional<Attempt> {
-    const Result<schedule::Schedule> steps = space.schedule(c);
-    if (!steps) return std::nullopt;
-    return Attempt{task, c, *steps, space.to_text(c), policy, seconds, true, kNoRound};
-  };
   const std::int64_t begun =
       earlier_of(task) + ended_[task] + static_cast<std::int64_t>(loop_->pending_of(task));
-  if (begun == 0) return attempt(space.preferred(), "default", 0);
+  if (begun == 0) return attempt_in_place(task, space.preferred(), "default", 0);
+  std::vector<decide::Candidate>& proposed = proposed_[task];
   for (int tries = 0; tries < kMostRefused; ++tries) {
-    const std::vector<decide::Candidate> next = search.propose(1);
-    if (next.empty()) break;
-    if (auto made = attempt(next[0], options_.policy, 0)) return made;
-    const search::TrialResult refused{next[0], measure::Outcome::kInvalidStatic, 0};
+    if (proposed.empty()) {
+      proposed = search.propose(std::min(kProposed, trials_left(task)));
+      std::reverse(proposed.begin(), proposed.end());
+    }
+    if (proposed.empty()) break;
+    const decide::Candidate next = std::move(proposed.back());
+    proposed.pop_back();
+    if (auto made = attempt_in_place(task, next, options_.policy, 0)) return made;
+    const search::TrialResult refused{next, measure::Outcome::kInvalidStatic, 0};
     search.observe({&refused, 1});
   }
   // There is nothing new: what is fastest so far is timed once more.
   const std::vector<search::Observation> best = search.best(kFinalists);
-  if (best.empty()) return attempt(space.preferred(), "default", 0);
+  if (best.empty()) return attempt_in_place(task, space.preferred(), "default", 0);
   const search::Observation& again = best[static_cast<std::size_t>(begun) % best.size()];
-  return attempt(again.candidate, options_.policy, again.seconds);
+  return attempt_in_place(task, again.candidate, options_.policy, again.seconds);
+}
+
+// Of the time of the untuned model, as far as it is known.
+double TuneSession::share_of(std::size_t task) const {
+  double sum = 0, own = 0;
+  const auto add = [&](const TaskUse& use) {
+    sum += use.count * before_s_[use.task];
+    if (use.task == task) own += use.count * before_s_[use.task];
+  };
+  std::for_each(problem_.base.begin(), problem_.base.end(), add);
+  for (const TunePoint& p : problem_.points)
+    std::for_each(p.preferred().begin(), p.preferred().end(), add);
+  return sum > 0 ? own / sum : 1;
 }
 
 Result<std::string> TuneSession::search_in_place() {
@@ -88,19 +122,35 @@ Result<std::string> TuneSession::search_in_place() {
     if (searches_->is_tuned(t)) TESSERA_DO(open(t));
   }
   phase_ = TuneProgress::Phase::kSearch;
+  const bool limited = options_.trials_per_task > 0;
   const auto left = [&](std::size_t t) {
-    return searches_->is_open(t) &&
-           earlier_of(t) + ended_[t] + static_cast<std::int64_t>(loop_->pending_of(t)) <
-               options_.trials_in_place;
+    if (!searches_->is_open(t)) return false;
+    if (limited) return trials_left(t) > 0;
+    const std::int64_t trials = earlier_of(t) + ended_[t];
+    return before_s_[t] <= 0 ||
+           (share_of(t) > kLeastShare && trials < pace_of(options_.target).stop_after);
   };
+  const double begin_s = elapsed_s();
+  const bool races = options_.budget_s > 0;
+  int batches = 0;
+  const auto batch_s = [&] { return batches > 0 ? (elapsed_s() - begin_s) / batches : 0; };
+  // The race gets what it can use, within its share.
+  const auto until_s = [&] {
+    if (!races) return search_until_s();
+    const double most_s = kRaceShare * (search_until_s() - begin_s);
+    const auto race_batches = static_cast<double>(InPlaceRace::batches(kMostEntrants));
+    const double used_s = kFinalBatch * batch_s() * race_batches;
+    return search_until_s() - (batches > 0 ? std::min(most_s, used_s) : most_s);
+  };
+  std::string ended = "trials";
   // While a batch runs the next is built, where there are cores for it.
   const std::size_t ahead = exclusive_ ? 0 : placed.size();
   for (;;) {
-    if (const auto reason = why_stop()) {
+    const auto reason = why_stop();
+    if (reason || elapsed_s() >= until_s()) {
       loop_->give_up(interrupted());
-      records_.flush();
-      for (const std::size_t t : placed) settle_in_place(t);
-      return *reason;
+      ended = reason.value_or("budget");
+      break;
     }
     searches_->update();
     std::vector<Attempt> batch;
@@ -112,11 +162,77 @@ Result<std::string> TuneSession::search_in_place() {
     loop_->submit_in_place(std::move(batch));
     if (!more && loop_->pending() == 0) break;
     while (loop_->pending() > (more ? ahead : 0) && !why_stop()) collect(0.25);
+    ++batches;
     records_.flush();
   }
   for (const std::size_t t : placed) settle_in_place(t);
+  if (races && batches > 0 && !why_stop())
+    race_in_place(placed, batch_s());
   records_.flush();
-  return std::string("trials");
+  return ended;
+}
+
+void TuneSession::race_in_place(const std::vector<std::size_t>& placed, double batch_s) {
+  const double most = (search_until_s() - elapsed_s()) / (kFinalBatch * batch_s) -
+                      static_cast<double>(InPlaceRace::batches(0));
+  const auto entrants = static_cast<std::size_t>(
+      std::clamp(most, 1.0, static_cast<double>(kMostEntrants)));
+  std::vector<std::vector<decide::Candidate>> racing(tasks());
+  for (const std::size_t t : placed) {
+    if (!searches_->is_open(t)) continue;
+    const decide::Candidate preferred = searches_->space(t).preferred();
+    for (const search::Observation& o : searches_->task(t).best(entrants + 1)) {
+      const bool slow = o.seconds > kEntrantFactor * before_s_[t];
+      if (o.candidate == preferred || slow || racing[t].size() == entrants) continue;
+      racing[t].push_back(o.candidate);
+    }
+  }
+  race_.emplace(std::move(racing));
+  phase_ = TuneProgress::Phase::kFinals;
+  while (!why_stop()) {
+    std::vector<Attempt> batch;
+    for (const InPlaceRace::Draw& draw : race_->next()) {
+      if (auto made = attempt_in_place(draw.task, draw.candidate, kFinalPolicy, 0)) {
+        made->together = race_->tells();
+        batch.push_back(std::move(*made));
+      }
+    }
+    if (batch.empty()) break;
+    loop_->submit_in_place(std::move(batch));
+    while (loop_->pending() > 0 && !why_stop()) collect(0.25);
+  }
+  loop_->give_up(interrupted());
+  for (const std::size_t t : placed) settle_race(t);
+}
+
+// What the race told of a task, for the progress and the table.
+void TuneSession::settle_race(std::size_t task) {
+  if (!searches_->is_open(task) || !race_->runs(task) || before_s_[task] <= 0) return;
+  const std::optional<InPlaceRace::Winner> winner = race_->winner(task);
+  const space::Space& space = searches_->space(task);
+  if (!winner) {
+    gains_.keep_default(task, space.to_text(space.preferred()));
+    compared_best_s_[task] = before_s_[task];
+    return;
+  }
+  compared_best_s_[task] = before_s_[task] / winner->gain;
+  gains_.confirm(task, space.to_text(winner->candidate), winner->gain, 1);
+  searches_->correct(task, winner->candidate, compared_best_s_[task]);
+}
+
+std::vector<Finalist> TuneSession::finals_in_place(std::size_t task) const {
+  const space::Space& space = searches_->space(task);
+  std::vector<Finalist> out;
+  const auto add = [&](const decide::Candidate& c, double seconds, bool is_default) {
+    const Result<schedule::Schedule> steps = space.schedule(c);
+    if (!steps || seconds <= 0) return;
+    out.push_back({space.to_text(c), schedule::to_text(*steps), seconds, is_default, seconds,
+                   before_now_[task]});
+  };
+  if (const auto winner = race_->winner(task))
+    add(winner->candidate, before_s_[task] / winner->gain, false);
+  add(space.preferred(), before_s_[task], true);
+  return out;
 }
 
 void TuneSession::settle_in_place(std::size_t task) {

@@ -62,7 +62,7 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
     : options_(options),
       callbacks_(callbacks),
       problem_(std::move(problem)),
-      cold_(options.trials_in_place > 0   ? std::vector<bool>(problem_.tasks.size(), false)
+      cold_(options.in_place              ? std::vector<bool>(problem_.tasks.size(), false)
             : options.measure.cold_caches ? std::vector<bool>(problem_.tasks.size(), true)
                                           : cold_tasks(problem_, options.target)),
       order_(heaviest_first(problem_)),
@@ -80,6 +80,7 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
       left_aside_(problem_.tasks.size(), 0),
       compared_best_s_(problem_.tasks.size(), 0),
       gains_(problem_.tasks.size()),
+      proposed_(problem_.tasks.size()),
       last_task_(order_.empty() ? 0 : order_.front()) {}
 
 Result<std::unique_ptr<TuneSession>> TuneSession::start(const TuneOptions& options,
@@ -379,7 +380,13 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
     result.seconds = comparable(a.task, m.seconds(), m.calibration_s, m.default_s);
   }
   if (m.default_s > 0) defaults_s_[a.task].push_back(m.default_s);
-  if (a.in_place && timed_now_[a.task].contains(a.text)) {
+  if (a.in_place && a.policy == kFinalPolicy) {
+    const bool timed = m.outcome == measure::Outcome::kOk && m.default_s > 0;
+    const bool lost = m.outcome == measure::Outcome::kWorkerLost;
+    if (!lost)
+      race_->observe(a.task, a.candidate,
+                     timed ? std::optional(m.default_s / m.seconds()) : std::nullopt);
+  } else if (a.in_place && timed_now_[a.task].contains(a.text)) {
     // Timed once more: the mean of two says more than the luckier one.
     if (m.outcome == measure::Outcome::kOk)
       searches_->correct(a.task, a.candidate, (result.seconds + a.incumbent_s) / 2);

@@ -35,6 +35,7 @@ struct Trial {
   double incumbent_s = 0;  // best time so far; 0: none. Scales deadlines and stops losers early
   bool final = false;      // measure fully, whatever the incumbent
   bool in_place = false;   // inside the running model (MeasureOptions::in_place), not alone
+  bool together = false;   // ... in the same runs as the others of the batch
 };
 
 struct Built;  // messages.h

@@ -13,7 +13,7 @@ namespace tessera::measure {
 
 template <class A>
 void fields(A& a, Trial& t) {
-  a(t.id, t.task, t.steps, t.incumbent_s, t.final, t.in_place);
+  a(t.id, t.task, t.steps, t.incumbent_s, t.final, t.in_place, t.together);
 }
 
 template <class A>

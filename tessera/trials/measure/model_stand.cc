@@ -12,6 +12,7 @@
 #include "tessera/scheduling/lower/lower.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/quantile.h"
+#include "tessera/support/rng.h"
 #include "tessera/trials/measure/calibration.h"
 #include "tessera/trials/measure/guarded_buffer.h"
 #include "tessera/trials/measure/task_data.h"
@@ -51,22 +52,33 @@ struct StampedRun {
   runtime::RawSample whole;
 };
 
-double share_waited(const StampedRun& run) { return run.whole.wait_s / run.whole.total_s; }
+// Two runs in a row: every candidate is in one of them, and the model's own kernel in the other.
+struct StampedPair {
+  std::vector<bool> first;  // by candidate: whether it is in the first run
+  StampedRun runs[2];
+
+  const StampedRun& with(std::size_t candidate) const { return runs[first[candidate] ? 0 : 1]; }
+  const StampedRun& without(std::size_t candidate) const { return runs[first[candidate] ? 1 : 0]; }
+  bool is_clean() const {
+    return runtime::is_clean(runs[0].whole) && runtime::is_clean(runs[1].whole);
+  }
+  double share_waited() const {
+    return (runs[0].whole.wait_s + runs[1].whole.wait_s) /
+           (runs[0].whole.total_s + runs[1].whole.total_s);
+  }
+};
 
 // The clean ones, or, where these are too few, those that waited least.
-std::vector<const StampedRun*> kept_runs(const std::vector<StampedRun>& runs, int least,
-                                         bool* clean) {
-  std::vector<const StampedRun*> out;
-  for (const StampedRun& run : runs) out.push_back(&run);
-  std::stable_sort(out.begin(), out.end(), [](const StampedRun* a, const StampedRun* b) {
-    return share_waited(*a) < share_waited(*b);
+std::vector<const StampedPair*> kept_pairs(const std::vector<StampedPair>& pairs, int least) {
+  std::vector<const StampedPair*> out;
+  for (const StampedPair& pair : pairs) out.push_back(&pair);
+  std::stable_sort(out.begin(), out.end(), [](const StampedPair* a, const StampedPair* b) {
+    return a->share_waited() < b->share_waited();
   });
-  const auto good =
-      static_cast<std::size_t>(std::count_if(runs.begin(), runs.end(), [](const StampedRun& run) {
-        return runtime::is_clean(run.whole);
-      }));
-  *clean = good >= static_cast<std::size_t>(least);
-  out.resize(std::min(out.size(), std::max(good, static_cast<std::size_t>(least))));
+  const auto good = std::count_if(pairs.begin(), pairs.end(),
+                                  [](const StampedPair& pair) { return pair.is_clean(); });
+  const auto kept = static_cast<std::size_t>(std::max<std::ptrdiff_t>(good, least));
+  out.resize(std::min(out.size(), kept));
   std::sort(out.begin(), out.end());  // as they were taken
   return out;
 }
@@ -96,8 +108,13 @@ class ModelStand final : public InPlaceStand {
   void run_own(std::size_t step);
   void check(Placed& c, std::size_t step);
   void check_all(const Announce& announce);
-  StampedRun stamped(bool in_place);
+  // With the candidates for which `placed` is true, by their number, in their places.
+  StampedRun stamped(const std::vector<bool>& placed);
+  StampedPair stamped_pair(bool warm, const Announce& announce);
   void time_all(const Announce& announce, RunReply* reply);
+  std::size_t number_of(const Placed& c) const {
+    return static_cast<std::size_t>(&c - candidates_.data());
+  }
   std::string outputs() const;
 
   StandParts parts_;
@@ -115,6 +132,7 @@ class ModelStand final : public InPlaceStand {
   std::string outputs_;      // of the model's own kernels
   bool repeatable_ = false;  // they are the same bytes in every run
   double run_s_ = 0;
+  Rng rng_{1};
 };
 
 void ModelStand::reserve_workspace(std::int64_t bytes) {
@@ -141,9 +159,9 @@ Result<void> ModelStand::set_up() {
   }
   at_.assign(model_.steps.size(), nullptr);
   TESSERA_DO(runner_.run());  // checks the inputs, too
-  stamped(/*in_place=*/false);
+  stamped({});
   outputs_ = outputs();
-  run_s_ = stamped(/*in_place=*/false).whole.total_s;
+  run_s_ = stamped({}).whole.total_s;
   repeatable_ = outputs() == outputs_;
   calibration_.run(4 * kCalibrationRuns);
   return {};
@@ -268,7 +286,7 @@ void ModelStand::check_all(const Announce& announce) {
   }
 }
 
-StampedRun ModelStand::stamped(bool in_place) {
+StampedRun ModelStand::stamped(const std::vector<bool>& placed) {
   const runtime::ThreadPool::Session session(pool_);
   StampedRun out;
   out.step_s.reserve(at_.size());
@@ -276,8 +294,8 @@ StampedRun ModelStand::stamped(bool in_place) {
   const double start = now();
   double last = start;
   for (std::size_t s = 0; s < at_.size(); ++s) {
-    Placed* c = in_place ? at_[s] : nullptr;
-    if (c != nullptr && c->good()) {
+    Placed* c = placed.empty() ? nullptr : at_[s];
+    if (c != nullptr && c->good() && placed[number_of(*c)]) {
       call(*c, c->params.at(s), workspace_.data());
     } else {
       run_own(s);
@@ -291,50 +309,63 @@ StampedRun ModelStand::stamped(bool in_place) {
   return out;
 }
 
-// In turns: all candidates in their places, then the model's own kernels.
+// Every candidate is drawn into one of two runs: it meets other neighbours in each pair, and is
+// timed as often as the kernel that it replaces. Those that belong together share one draw.
+StampedPair ModelStand::stamped_pair(bool warm, const Announce& announce) {
+  StampedPair out;
+  const bool all_first = rng_.chance(0.5);
+  for (const Placed& c : candidates_)
+    out.first.push_back(c.run->job.trial.together ? all_first : rng_.chance(0.5));
+  std::vector<bool> placed = out.first;
+  for (StampedRun& run : out.runs) {
+    announce(Kind::kTiming, 0);
+    if (warm) stamped(placed);
+    run = stamped(placed);
+    placed.flip();
+  }
+  return out;
+}
+
 void ModelStand::time_all(const Announce& announce, RunReply* reply) {
   const MeasureOptions& options = parts_.options;
-  const int wanted = std::max(options.min_samples, options.max_samples / 2);
+  const bool final =
+      std::any_of(candidates_.begin(), candidates_.end(),
+                  [](const Placed& c) { return c.good() && c.run->job.trial.final; });
+  const int wanted = std::max(options.min_samples, options.max_samples / (final ? 1 : 2));
   const bool warm = run_s_ < kLongRun;
   const double limit_s = 4.0 * wanted * (warm ? 2 : 1) * run_s_ + options.trial_limit_s;
   const Clock::time_point start = Clock::now();
-  std::vector<StampedRun> own, placed;
-  const auto clean = [](const std::vector<StampedRun>& runs) {
-    return std::count_if(runs.begin(), runs.end(),
-                         [](const StampedRun& run) { return runtime::is_clean(run.whole); });
+  std::vector<StampedPair> pairs;
+  const auto clean = [&] {
+    return std::count_if(pairs.begin(), pairs.end(),
+                         [](const StampedPair& pair) { return pair.is_clean(); });
   };
-  const auto enough = [&] { return std::min(clean(own), clean(placed)) >= wanted; };
   const double before_s = calibration_.run(kCalibrationRuns);
-  while (std::ssize(own) < options.min_samples || (!enough() && seconds_since(start) < limit_s)) {
-    for (const bool in_place : {false, true}) {
-      announce(Kind::kTiming, 0);
-      if (warm) stamped(in_place);
-      (in_place ? placed : own).push_back(stamped(in_place));
-    }
+  while (std::ssize(pairs) < options.min_samples ||
+         (clean() < wanted && seconds_since(start) < limit_s)) {
+    pairs.push_back(stamped_pair(warm, announce));
   }
   const double calibration_s = (before_s + calibration_.run(kCalibrationRuns)) / 2;
-  bool own_clean = false, placed_clean = false;
-  const auto own_kept = kept_runs(own, options.min_samples, &own_clean);
-  const auto placed_kept = kept_runs(placed, options.min_samples, &placed_clean);
-  const auto dirty =
-      static_cast<double>(std::ssize(own) + std::ssize(placed) - clean(own) - clean(placed));
-  reply->waiting_share = dirty / static_cast<double>(own.size() + placed.size());
-  for (Placed& c : candidates_) {
+  const std::vector<const StampedPair*> kept = kept_pairs(pairs, options.min_samples);
+  const auto all = static_cast<double>(pairs.size());
+  reply->waiting_share = (all - static_cast<double>(clean())) / all;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const Placed& c = candidates_[i];
     if (!c.good()) continue;
     // Seconds of one call: places of a task count alike.
-    const auto seconds = [&](const std::vector<const StampedRun*>& runs) {
-      std::vector<double> out;
-      for (const StampedRun* run : runs) {
-        double sum = 0;
-        for (const auto& [step, params] : c.params) sum += run->step_s[step];
-        out.push_back(sum / static_cast<double>(c.params.size()));
-      }
-      return out;
+    const auto seconds = [&](const StampedRun& run) {
+      double sum = 0;
+      for (const auto& [step, params] : c.params) sum += run.step_s[step];
+      return sum / static_cast<double>(c.params.size());
     };
-    c.measurement->samples_s = seconds(placed_kept);
-    c.measurement->default_s = median(seconds(own_kept));
+    std::vector<double> own;
+    for (const StampedPair* pair : kept) {
+      c.measurement->samples_s.push_back(seconds(pair->with(i)));
+      own.push_back(seconds(pair->without(i)));
+    }
+    c.measurement->default_s = median(own);
     c.measurement->calibration_s = calibration_s;
-    c.measurement->disturbed = run_queue_.available() && !(own_clean && placed_clean);
+    c.measurement->disturbed = run_queue_.available() && clean() < options.min_samples;
   }
 }
 

@@ -47,7 +47,7 @@ struct TuneArgs {
   int threads = 0;
   std::size_t round = 0;
   std::uint64_t seed = 1;
-  bool no_recombine = false, record = false, json = false;
+  bool in_place = false, no_recombine = false, record = false, json = false;
   bool json_progress = false;
 };
 
@@ -81,7 +81,8 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   o.measure.threads = target::measured_threads(o.target, args.threads);
   o.trials = args.trials;
   o.trials_per_task = args.trials_per_task;
-  o.trials_in_place = args.trials_in_place;
+  o.in_place = args.in_place || args.trials_in_place > 0;
+  if (args.trials_in_place > 0) o.trials_per_task = args.trials_in_place;
   o.budget_s = args.budget_s;
   const bool limited =
       args.trials > 0 || args.trials_per_task > 0 || args.trials_in_place > 0 || args.budget_given;
@@ -123,8 +124,11 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
       "--trials-per-task {}",
       args.policy, args.learner, args.cost_model, args.objective,
       o.budget_s > 0 ? to_duration(o.budget_s) : "none", args.trials, args.trials_per_task);
-  if (args.trials_in_place > 0)
+  if (args.trials_in_place > 0) {
     o.command += fmt::format(" --trials-in-place {}", args.trials_in_place);
+  } else if (o.in_place) {
+    o.command += " --in-place";
+  }
   return o;
 }
 
@@ -408,12 +412,15 @@ const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
                  "Trials of each task, its default and those of earlier sessions included")
       ->check(positive())
       ->hide_default();
-  sub.add_option(
-         "--trials-in-place", args.trials_in_place,
-         "Time candidates inside the running model instead of alone: this many of each task, "
-         "its default and those of earlier sessions included. CPUs only")
+  sub.add_flag("--in-place", args.in_place,
+               "Time candidates inside the running model instead of alone, one of every task at "
+               "once. One model, on CPUs");
+  sub.add_option("--trials-in-place", args.trials_in_place,
+                 "The same with this many trials of each task, its default and those of earlier "
+                 "sessions included")
       ->check(positive())
-      ->hide_default();
+      ->hide_default()
+      ->excludes("--trials-per-task");
   return budget;
 }
 
