@@ -9,6 +9,7 @@
 #include "tessera/app/compile/stage_text.h"
 #include "tessera/app/tune/after_tuning.h"
 #include "tessera/lang/te/op_spec.h"
+#include "tessera/support/files.h"
 #include "tessera/support/temporary_folder.h"
 #include "tests/onnx/model_builder.h"
 
@@ -76,6 +77,21 @@ TEST(StageText, ShowsAnyStageOfAKernel) {
   EXPECT_FALSE(lowered->times.empty());
   const auto absent = kernel_stage(dag, target::host(), {.schedule_file = "/no/such/file"});
   EXPECT_EQ(absent.error().code, ErrorCode::kIo);
+}
+
+TEST(StageText, ShowsLoopsThatTheTargetCannotRun) {
+  const te::Dag dag = te::make_dag(te::parse_op_spec("matmul:M=8,N=8,K=8").value()).value();
+  const TemporaryFolder folder = TemporaryFolder::make("stages").value();
+  const std::string file = folder.path() + "/wide.txt";
+  ASSERT_TRUE(write_file(file, {"annotate C i threadIdx.y\nannotate C j threadIdx.x\n"}).ok());
+  target::Target small = target::find_target("h200").value();
+  small.gpu.block_threads = 32;
+  const auto loops = kernel_stage(dag, small, {.stage = "ir", .schedule_file = file});
+  ASSERT_TRUE(loops.ok()) << loops.error().message;
+  EXPECT_NE(loops->text.find("block tx in 8, ty in 8"), std::string::npos) << loops->text;
+  const auto code = kernel_stage(dag, small, {.stage = "ptx", .schedule_file = file});
+  ASSERT_FALSE(code.ok());
+  EXPECT_EQ(code.error().message, "launch C needs 64 threads in a block; the device has 32");
 }
 
 TEST(StageText, RefusesStagesOfOtherTargetsAndUnknownPasses) {

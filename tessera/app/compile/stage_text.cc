@@ -10,7 +10,7 @@
 #include "tessera/backend/codegen/ptx_tools.h"
 #include "tessera/backend/kernel/build_kernel.h"
 #include "tessera/lang/ir/text.h"
-#include "tessera/scheduling/lower/lower_device.h"
+#include "tessera/scheduling/lower/lower.h"
 #include "tessera/scheduling/space/default_schedule.h"
 #include "tessera/support/files.h"
 
@@ -57,14 +57,6 @@ Result<void> check_kind(const std::string& stage, const target::Target& target) 
   return row == kKindOfStage.end() ? Result<void>() : of(row->second);
 }
 
-// Loops may be looked at whatever they need; code is for a device that can run them.
-Result<lower::Lowered> lowered_for(const std::string& stage, const te::Dag& dag,
-                                   const schedule::Schedule& schedule, const target::Target& target,
-                                   const lower::PassOptions& passes) {
-  if (stage == "ir" && target.is_gpu()) return lower::lower_device(dag, schedule, passes);
-  return kernel::lower_kernel(dag, schedule, target, passes);
-}
-
 Result<std::string> code_of(const std::string& stage, const lower::Lowered& lowered,
                             const target::Target& target) {
   if (stage == "llvm") {
@@ -97,10 +89,12 @@ Result<StageText> kernel_stage(const te::Dag& dag, const target::Target& target,
     return StageText{fmt::format("{}\n{}", schedule::to_text(schedule), schedule::to_text(state)),
                      {}};
   }
-  const lower::PassOptions passes{
-      .print_after = options.print_after, .stop_after = options.stop_after, .skip = options.skip};
-  TESSERA_TRY(const lower::Lowered lowered,
-              lowered_for(options.stage, dag, schedule, target, passes));
+  // Loops may be looked at whatever they need; code is for a device that can run them.
+  const lower::PassOptions passes{.print_after = options.print_after,
+                                  .stop_after = options.stop_after,
+                                  .skip = options.skip,
+                                  .limits = options.stage != "ir"};
+  TESSERA_TRY(const lower::Lowered lowered, kernel::lower_kernel(dag, schedule, target, passes));
   StageText out{lowered.printed, {}};
   for (const lower::PassTime& t : lowered.times) out.times.push_back({t.name, t.ms});
   if (options.stage != "ir") {

@@ -9,7 +9,7 @@
 namespace tessera::lower {
 
 // Launches that the target can run: the one place where they are compared with its limits
-// (check_limits).
+// (check_limits), unless the options leave that out.
 Result<Lowered> lower_device(const schedule::State& state, const target::Target& target,
                              const PassOptions& options = {});
 

@@ -16,6 +16,7 @@ struct PassOptions {
   std::string stop_after;                // empty: run all
   std::vector<std::string> skip;
   bool verify = true;  // check the rules of the IR after every pass
+  bool limits = true;  // refuse launches that the target cannot run; false: loops to look at
 };
 
 struct PassTime {
