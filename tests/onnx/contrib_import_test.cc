@@ -187,6 +187,13 @@ TEST(ContribImport, MatMulOfFewBits) {
   wide.attributes[2] = attr("bits", std::int64_t{4});
   wide.attributes[3] = attr("block_size", std::int64_t{0});
   EXPECT_THAT(refusal(wide, {a, known(b), known(scales)}), HasSubstr("blocks of 0"));
+  // Sizes whose product is 2^64 are not those of no bytes.
+  wide.attributes[1] = attr("N", std::int64_t{1} << 60);
+  wide.attributes[3] = attr("block_size", std::int64_t{32});
+  EXPECT_THAT(refusal(wide, {a, known(u8({0}, {})), known(scales)}), HasSubstr("too large"));
+  wide.attributes[1] = attr("N", std::int64_t{1});
+  wide.attributes[3] = attr("block_size", std::int64_t{1} << 62);
+  EXPECT_THAT(refusal(wide, {a, known(u8({0}, {})), known(scales)}), HasSubstr("too large"));
 }
 
 }  // namespace

@@ -25,8 +25,12 @@ Result<Blocks> read_blocks(Context& c) {
   TESSERA_TRY(b.size, c.integer("block_size"));
   if (b.bits != 2 && b.bits != 4 && b.bits != 8)
     return make_error(ErrorCode::kUnsupported, "weights of {} bits", b.bits);
-  if (b.depth < 1 || b.columns < 1 || b.size < 8 / b.bits || b.size * b.bits % 8 != 0)
+  if (b.depth < 1 || b.columns < 1 || b.size < 8 / b.bits || b.size % (8 / b.bits) != 0)
     return invalid("K={}, N={} in blocks of {}", b.depth, b.columns, b.size);
+  TESSERA_TRY([[maybe_unused]] const std::int64_t fits,
+              checked_elements({b.columns, b.depth}, DType::kU8));
+  TESSERA_TRY([[maybe_unused]] const std::int64_t blocks_fit,
+              checked_elements({b.columns, b.size}, DType::kU8));
   return b;
 }
 
