@@ -167,6 +167,17 @@ TEST(OnnxRuntime, WhatIsRefusedHasAReason) {
   operands.push_back(tensor(DType::kI32, {5}, {1, 1, 1, 1, 1}));
   EXPECT_THAT(refusal(microsoft("QAttention", {attr("num_heads", 2)}), operands),
               HasSubstr("a mask of shape 5"));
+  // More scores than a tensor may have: no mask is made for them.
+  const std::int64_t words = std::int64_t{1} << 24;
+  const std::vector<Operand> endless = {HostTensor(DType::kU8, {1, words, 1}),
+                                        signed_bytes({1, 3}, 1),
+                                        pattern(DType::kF32, {3}, 91),
+                                        f32({0.01}),
+                                        f32({0.01}),
+                                        tensor(DType::kI32, {1}, {1})};
+  EXPECT_THAT(
+      refusal(microsoft("QAttention", {attr("num_heads", 1), attr("unidirectional", 1)}), endless),
+      HasSubstr("too large"));
   EXPECT_THAT(refusal(microsoft("QGemm"),
                       {bytes({7}, 37), f32({1}), u8(0), bytes({7, 2}, 3), f32({1}), u8(0)}),
               HasSubstr("matrices are needed"));

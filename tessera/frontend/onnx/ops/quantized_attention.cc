@@ -45,7 +45,7 @@ Result<Sizes> read_sizes(const Context& c) {
 // Scores plus `filter` where the mask hides a key: it is a length per batch element, or 0 for keys
 // [batch, keys] and scores [batch, queries, keys].
 Result<Term> masked(Formula& f, Context& c, Term scores, const Sizes& s, double filter) {
-  if (!c.has(kMask)) return scores;
+  if (f.failed() || !c.has(kMask)) return scores;
   const Shape shape = c.shape(kMask);
   const Term mask = f.cast(f.in(kMask), DType::kI32);
   const Term zero = f.number(DType::kF32, 0), hide = f.number(DType::kF32, filter);
@@ -65,6 +65,7 @@ Result<Term> masked(Formula& f, Context& c, Term scores, const Sizes& s, double 
 }
 
 Term hide_later_keys(Formula& f, Term scores, const Sizes& s) {
+  if (f.failed()) return scores;  // too many for a mask, too
   HostTensor later(DType::kBool, {1, 1, s.length, s.length});
   for (std::int64_t i = 0; i < s.length; ++i) {
     for (std::int64_t j = i + 1; j < s.length; ++j) later.set_int(i * s.length + j, 1);
