@@ -48,7 +48,7 @@ class Featurizer {
   target::Target target_;                       // its cores are the threads of the code
   std::size_t threads_ = 1;                     // of this
   std::size_t columns_ = 0;                     // 0: as many as the candidate has decisions
-  std::vector<dataset::CandidateRows> rows_;    // one a thread; empty: see below, or decisions
+  std::vector<dataset::CandidateRows> rows_;    // one per thread; empty: see below, or decisions
   std::vector<feature::Extractor> extractors_;  // likewise, of launches and curves
   std::vector<float> context_;                  // of the task
 };

@@ -236,7 +236,7 @@ class TaskScorer final : public Scorer {
         both[i] += fitted.scale * entry.scores[static_cast<std::size_t>(Predictor::kGlobal)];
       }
       put(candidates, kept, both, Predictor::kBoth);
-      // Two models of one unit that learnt from the same trials: where they differ, little is
+      // Two models of one unit that learned from the same trials: where they differ, little is
       // known.
       if (spreads.empty()) {
         for (std::size_t i = 0; i < kept.size(); ++i) {

@@ -20,7 +20,7 @@ struct LearnerOptions {
   // What that model sees: "statement", "loop", "curve", "launch" (one model for all tasks, from
   // feature::extract) or "decisions" (Space::vector_of, one model a task).
   std::string features = "statement";
-  // A global model, learnt elsewhere: scores from the first trial on, alone at first, then
+  // A global model, learned elsewhere: scores from the first trial on, alone at first, then
   // corrected by what is measured, and left aside on tasks that it mispredicts (model::Guard). The
   // guard also decides where the code has more threads than the model has seen: what such a model
   // says of parallel decisions counts until measurements contradict it.

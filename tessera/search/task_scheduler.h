@@ -57,7 +57,7 @@ class TaskScheduler {
   // that knows its spread sees it. A task that promises nothing stops after a quarter of
   // stop_after, one that promises much after twice as many. Below 0: not known.
   void set_promise(std::size_t task, double chance);
-  // What a model learnt elsewhere promises of the first rounds: the time falls to this share of
+  // What a model learned elsewhere promises of the first rounds: the time falls to this share of
   // what was known beforehand. What is left of a promise counts half after each round. Outside (0,
   // 1): nothing.
   void set_expectation(std::size_t task, double share);

@@ -59,7 +59,7 @@ class TaskSearch {
   }
   // TaskScheduler::set_promise of what was proposed last; below 0: the model knows no spread.
   double promise() const { return promise_; }
-  // TaskScheduler::set_expectation, by the times that a model learnt elsewhere predicts of the
+  // TaskScheduler::set_expectation, by the times that a model learned elsewhere predicts of the
   // candidates it likes best and of the default; 1 where it tells none or is not believed.
   double expected_share(std::uint64_t seed) const;
   bool believes_global() const {

@@ -64,7 +64,7 @@ class HeaderParser {
       TESSERA_TRY(const std::string key, quoted());
       TESSERA_DO(expect(':'));
       if (key == "descr") {
-        // A list of fields, as structured arrays have, is no quoted string.
+        // A list of fields, as structured arrays have, is not a quoted string.
         if (next_is('[')) return make_error(ErrorCode::kUnsupported, "npy: structured array");
         TESSERA_TRY(header.descr, quoted());
         descr = true;

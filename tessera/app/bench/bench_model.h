@@ -1,4 +1,4 @@
-// Times a whole model beside its peers in one interleaved run, after comparing the results.
+// Times a whole model in turns with its peers in one interleaved run, after comparing the results.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Times one operation beside its peers in one interleaved run, after checking the result.
+// Times one operation in turns with its peers in one interleaved run, after checking the result.
 #pragma once
 
 #include <functional>

@@ -113,7 +113,7 @@ std::string multiply_adds(const target::Target& t, std::int64_t warps, std::int6
 }
 
 std::string warp_products(const target::Target& t, std::int64_t steps) {
-  // Of eight warps: what each thread holds of 16 x 8 sums, 16 x 16 and 16 x 8 operands of f16.
+  // Of eight warps: what each thread holds of 16 x 8 outputs, 16 x 16 and 16 x 8 operands of f16.
   const std::string body =
       "alloc acc: f32[32] stack {\n" +
       lines(8, [](std::int64_t i) { return vector_at("acc", i) + " = broadcast(0.0, 4)"; }) +

@@ -33,7 +33,7 @@ struct ModelState {
   std::vector<artifact::TensorDescription> inputs, outputs;
   std::vector<tsr_tensor_info> input_infos, output_infos;  // point into the two above
 
-  int threads = 0;  // that the code was made for; 0: one a core
+  int threads = 0;  // that the code was made for; 0: one per core
 
   void describe();  // fills the infos
 };

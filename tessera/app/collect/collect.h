@@ -18,7 +18,7 @@ struct CollectOptions {
   measure::MeasureOptions measure;  // threads included
   std::vector<std::string> tasks;   // keys of those to measure; empty: all
   std::int64_t per_task = 400;      // records of a task in the end, those in the database included
-  // Rounds of this many candidates a task, so that whatever ends the work leaves all tasks even.
+  // Rounds of this many candidates per task, so that whatever ends the work leaves all tasks even.
   std::int64_t round = 32;
   // Of a round: drawn from the whole space, the rest from the neighbourhood of the fastest so far
   // and of the default. Candidates near the best are rare in a space and the ones that matter.

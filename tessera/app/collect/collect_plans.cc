@@ -418,7 +418,7 @@ Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
     if (!why_stop().empty()) break;
     ModelPlans plans(options, model, device, estimates);
     if (const Result<void> opened = plans.open(); !opened) {
-      // Models that cannot be compiled whole, or leave nothing to decide, are no reason to end.
+      // Models that cannot be compiled whole, or leave nothing to decide, are not a reason to end.
       if (opened.error().code != ErrorCode::kUnsupported &&
           opened.error().code != ErrorCode::kDataDependent)
         return about_model(opened.error(), model);

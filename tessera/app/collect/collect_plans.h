@@ -1,4 +1,5 @@
-// Datasets of whole models: many plans of each, built, checked and timed beside the rules' plan.
+// Datasets of whole models: many plans of each, built, checked and timed in turns with the rules'
+// plan.
 #pragma once
 
 #include <cstdint>
@@ -47,7 +48,7 @@ struct CollectPlansCallbacks {
 // The same call goes on with what the folder holds. Plans that compute something else than the
 // rules' plan are counted and left out; that one is compared with every node alone. kRunFailed: it
 // computes something else; kIo: the folder cannot be written; kInvalidArgument: it holds lines that
-// are no plans.
+// are not plans.
 Result<CollectPlansResult> collect_plans(const CollectPlansOptions& options,
                                          const CollectPlansCallbacks& callbacks);
 

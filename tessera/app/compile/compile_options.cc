@@ -13,7 +13,7 @@ namespace tessera::app {
 graph::PassOptions passes_for(const CompileOptions& options) {
   graph::PassOptions passes;
   passes.skip = options.optimize ? options.skip_passes : graph::pass_names();
-  // What the machine cannot compute with is no choice: unoptimized, too, it is f32.
+  // What the machine cannot compute with is not a choice: unoptimized, too, it is f32.
   if (!options.optimize) std::erase(passes.skip, "widen_floats");
   passes.floats = options.floats;
   for (const DType type : {DType::kF16, DType::kBF16}) {

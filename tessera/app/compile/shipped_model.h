@@ -63,7 +63,7 @@ std::vector<std::string> model_paths(const std::string& text, const target::Targ
 
 // The cost models that judge together with a language model where nothing is measured. For
 // "shipped" and code with one thread, those of the folder whose names begin with "<arch>-networks"
-// where there are any: they learnt from kernels that ran in networks, where weights are in other
+// where there are any: they learned from kernels that ran in networks, where weights are in other
 // caches than when a kernel runs again and again, and with one thread only.
 struct ZeroTrialModels {
   std::vector<std::string> paths;

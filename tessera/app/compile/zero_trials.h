@@ -1,5 +1,5 @@
 // Schedules without measuring: a trained cost model judges candidates of the tasks that are like
-// those it learnt from. A language model may propose candidates and has a say too.
+// those it learned from. A language model may propose candidates and has a say too.
 #pragma once
 
 #include <functional>
@@ -27,11 +27,11 @@ struct Agreement {
   // Operations for each byte that a kernel reads and writes: with more it keeps its default.
   double most_intensity = std::numeric_limits<double>::infinity();
 };
-// The same of a cost model that learnt from kernels in networks.
+// The same of a cost model that learned from kernels in networks.
 inline constexpr Agreement kInNetworks = {
     .margin = 0.25, .evidence = -2, .no_transforms = true, .most_intensity = 20};
 bool may_change(const Agreement& agreed, const std::string& task_name, double flops, double bytes);
-// A model that learnt from fewer timed candidates of a kind (space/kind.h) has no say about it: on
+// A model that learned from fewer timed candidates of a kind (space/kind.h) has no say about it: on
 // another machine, with other elements or by another sketch its predictions are worth nothing.
 inline constexpr std::int64_t kLeastExamples = 32;
 bool knows_kind(const model::CostModel& model, const space::Space& space, int threads,
@@ -91,7 +91,7 @@ struct TaskPrediction {
   int uses = 0;
   std::int64_t scored = 0;            // candidates
   double default_s = 0, seconds = 0;  // predicted; 0: the model tells no times
-  bool known = false;    // the model learnt from candidates like the default: others were judged
+  bool known = false;    // the model learned from candidates like the default: others were judged
   bool changed = false;  // the schedule is not the default
 };
 

@@ -29,7 +29,7 @@ std::size_t sequence_length(std::string_view text) {
 constexpr std::string_view kReplacement = "\xef\xbf\xbd";  // U+FFFD
 constexpr std::string_view kEllipsis = "\xe2\x80\xa6";     // U+2026
 
-// Characters, each as its bytes; what is no character as U+FFFD.
+// Characters, each as its bytes; other bytes as U+FFFD.
 std::vector<std::string_view> characters(std::string_view text) {
   std::vector<std::string_view> out;
   while (!text.empty()) {

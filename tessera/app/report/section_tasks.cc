@@ -1,4 +1,4 @@
-// What became of the kernels: gains, time beside rooflines, schedules.
+// What became of the kernels: gains, time against rooflines, schedules.
 #include <algorithm>
 #include <limits>
 #include <set>

@@ -95,7 +95,7 @@ std::vector<float> sigmoid(const std::vector<float>& scores) {
   return out;
 }
 
-// Of trainings within tasks all of which are noted: by the candidates that they learnt from.
+// Of trainings within tasks all of which are noted: by the candidates that they learned from.
 std::optional<std::size_t> count_seen_within(const Dataset& data,
                                              const std::vector<nn::TrainingSplit>& trainings,
                                              const std::vector<std::size_t>& examples) {

@@ -1,4 +1,4 @@
-// How well cost models order candidates that were measured but not learnt from.
+// How well cost models order candidates that were measured but not learned from.
 #pragma once
 
 #include <cstdint>
@@ -32,7 +32,7 @@ struct EvalOptions {
   // part are made in a temporary folder.
   std::string features;
   std::vector<EvalSource> models;
-  dataset::SplitOptions split;  // that of training, or tests see what was learnt from
+  dataset::SplitOptions split;  // that of training, or tests see what was learned from
   std::string machine;          // as that of a source, for all
   int threads = 1;
   std::uint64_t seed = 1;  // of the baseline "random"

@@ -1,5 +1,5 @@
-// How soon searches find fast candidates of tasks that no model has learnt from, when nothing tells
-// them the default schedule.
+// How soon searches find fast candidates of tasks that no model has learned from, when nothing
+// tells them the default schedule.
 #pragma once
 
 #include <cstdint>

@@ -66,18 +66,18 @@ class ZeroTrialStudy {
     TESSERA_TRY(const std::vector<nn::TrainingTasks> judges, tasks_of_judges(data));
     for (const dataset::TaskInfo& t : data.tasks) {
       const auto validated = [&](const nn::TrainingTasks& j) { return j.validated(t.key); };
-      const auto learnt = [&](const nn::TrainingTasks& j) {
+      const auto learned = [&](const nn::TrainingTasks& j) {
         return j.saw(t.key) && !j.validated(t.key);
       };
       if (std::any_of(judges.begin(), judges.end(), validated) &&
-          std::none_of(judges.begin(), judges.end(), learnt)) {
+          std::none_of(judges.begin(), judges.end(), learned)) {
         out.insert(t.key);
       }
     }
     return out;
   }
 
-  // What the cost models of all machines learnt from.
+  // What the cost models of all machines learned from.
   Result<std::vector<nn::TrainingTasks>> tasks_of_judges(const dataset::Dataset& data) const {
     std::set<std::string> paths;
     for (const dataset::MachineInfo& m : data.machines) {

@@ -14,7 +14,7 @@ struct ZeroStudyOptions {
   std::string data;                                 // folder of a dataset
   std::vector<std::string> networks = {"tenset5"};  // whose tasks are judged
   // Instead: the tasks that validated the training of the cost models, by the notes of their files;
-  // none that one of them learnt from.
+  // none that one of them learned from.
   bool validation = false;
   std::string machine;                 // part of the name of its target; empty: all
   std::string language;                // file or "shipped"

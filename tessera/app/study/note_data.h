@@ -1,4 +1,4 @@
-// What weights were learnt from, noted in their files: what `tessera train` writes, for files that
+// What weights were learned from, noted in their files: what `tessera train` writes, for files that
 // were trained before it did.
 #pragma once
 
@@ -23,7 +23,7 @@ struct NotedData {
 // For the networks among `options.models`, trained on the records of `options.machine` and, with
 // split.quiet, the quiet ones of them. Where the split is not known exactly, what every split that
 // the notes allow learns from counts. kInvalidArgument: the notes do not tell of any split, or
-// nothing was learnt from this data.
+// nothing was learned from this data.
 Result<std::vector<NotedData>> note_training_data(const EvalOptions& options);
 
 }  // namespace tessera::app

@@ -26,7 +26,7 @@ struct ReplayResult {
 };
 
 // The dataset in `folder` with a file programs.txt: 16 hex digits of each record's loop program
-// (ir text and layouts of its constants), one a line. Lowers the steps of every record and
+// (ir text and layouts of its constants), one per line. Lowers the steps of every record and
 // compares. kInvalidArgument: there are not as many lines as records.
 Result<ReplayResult> replay(const std::string& folder, int threads);
 

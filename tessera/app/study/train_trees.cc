@@ -64,7 +64,7 @@ std::vector<float> score_all(const dataset::FeatureStore& store, const model::Co
   return scores;
 }
 
-// As those of networks, so that nobody tests on what it learnt from.
+// As those of networks, so that nobody tests on what it learned from.
 nn::Notes notes_of(const dataset::Dataset& data, const dataset::Split& split,
                    const TrainTreesOptions& options, const TrainTreesResult& result) {
   nn::Notes notes = dataset::data_notes(data, split);

@@ -11,7 +11,7 @@
 namespace tessera::artifact {
 
 struct LoadOptions {
-  int threads = 0;           // 0: one a core
+  int threads = 0;           // 0: one per core
   tsr_host* host = nullptr;  // runs parallel loops instead of the artifact's own threads
   bool trust_weights = false;
   int device = 0;         // of GPUs: which one

@@ -37,7 +37,7 @@ Result<Reference> reference(const te::Dag& dag, const std::vector<HostTensor>& i
 bool is_all_nan(const Reference& reference);
 
 // How much of `allowed` an integer takes that is not the one wanted, which was `before` until it
-// was rounded: how far that is from the border between the two. Infinite when they are no
+// was rounded: how far that is from the border between the two. Infinite when they are not
 // neighbours.
 double over_border(double want, double got, double before, double allowed);
 

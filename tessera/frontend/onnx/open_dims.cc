@@ -28,7 +28,7 @@ bool is_batch_letter(const std::string& name) {
   return text == "n" || text == "b" || text == "bs" || text == "bsz";
 }
 
-// Names of first axes that are no batches.
+// Names of first axes that are not batches.
 bool says_length(const std::string& name) {
   static constexpr std::array kWords = {"seq",   "len", "time", "frame",  "token", "step",  "num",
                                         "point", "box", "pos",  "height", "width", "sample"};

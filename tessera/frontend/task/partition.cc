@@ -211,7 +211,7 @@ class Partitioner {
     const bool movement = f == Fusion::kInjective || f == Fusion::kPointwise;
     if (f != Fusion::kReduction && !movement) return {};
     // Each part of a concatenation is chosen element by element: work inside would be done for all.
-    // To take parts of others is no work.
+    // To take parts of others costs nothing.
     const bool concat = is(n, graph::fact::kJoins);
     const std::int32_t group = group_of_[at(n)];
     for (const ValueId id : graph_.nodes[at(n)].inputs) {
@@ -339,7 +339,7 @@ class Partitioner {
   bool is_conv(std::int32_t n) const {
     return is(n, graph::fact::kConvolves) && !is(n, graph::fact::kTransposed);
   }
-  // The only node that reads the value, which is no output; -1: there are others.
+  // The only node that reads the value, which is not an output; -1: there are others.
   std::int32_t only_reader(ValueId v) const {
     const auto& readers = uses_.readers[at(v)];
     return readers.size() == 1 && !uses_.is_output[at(v)] ? readers[0] : -1;

@@ -45,7 +45,7 @@ struct PartitionOptions {
 // reduction; pointwise nodes join it behind (epilogue) when every reader of the value between them
 // joins too, and in front of reductions and data movement when nothing else reads them. Attention
 // has two contractions, around its softmax.
-// kInvalidArgument: what was decided about a value is no such decision.
+// kInvalidArgument: what was decided about a value is not such a decision.
 Result<std::vector<Group>> partition(const graph::Graph& graph,
                                      const PartitionOptions& options = {});
 

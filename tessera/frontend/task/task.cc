@@ -28,7 +28,7 @@ class StageNames {
   std::map<std::string, int> count_;
 };
 
-// Scalars that became immediates are read by nothing: they are no parameters.
+// Scalars that became immediates are read by nothing: they are not parameters.
 void drop_unread_inputs(te::Dag& dag, std::vector<ValueId>* params) {
   std::set<ir::Buffer> loaded;
   for (const te::Op& op : dag.ops) {

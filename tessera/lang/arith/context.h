@@ -19,7 +19,7 @@ class Context {
     std::size_t ranges, facts, known;
   };
   Mark mark() const { return {ranges_.size(), facts_.size(), known_.size()}; }
-  // Forgets everything learnt since the mark.
+  // Forgets everything learned since the mark.
   void restore(const Mark& mark);
 
   // The range replaces what was known of the variable.
@@ -36,7 +36,7 @@ class Context {
 
   // True only if sum <= 0 everywhere in the scope.
   bool prove_non_positive(const Linear& sum) const;
-  // The value of a condition learnt as such.
+  // The value of a condition learned as such.
   std::optional<bool> known(const ir::Expr& cond) const;
 
  private:

@@ -25,7 +25,7 @@ class Simplifier {
   // The context may be read freely; a Scope is needed to change it.
   const Context& context() const { return context_; }
 
-  // What is learnt through a Scope is forgotten when it ends.
+  // What is learned through a Scope is forgotten when it ends.
   class Scope {
    public:
     explicit Scope(Simplifier* owner) : owner_(owner), mark_(owner->context_.mark()) {

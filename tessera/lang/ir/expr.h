@@ -278,7 +278,7 @@ enum class Intrinsic : std::uint8_t {
                  // four matrices of 8 rows; every thread gets 4 bytes of each matrix
   kMatrixColumns,  // the same of the transposed matrices; 2-byte elements only
   kMma,  // 3 args: accumulator f32x4 (i32x4), operands of 16 and 8 bytes: what the threads of a
-         // warp hold of the 16 x 8 sums, of the 16 x k and of the k x 8 operand
+         // warp hold of the 16 x 8 outputs, of the 16 x k and of the k x 8 operand
   kProductsWait,  // no args: the products of tiles that this thread takes part in have ended; its
                   // copies may still be under way
 };

@@ -103,7 +103,7 @@ struct SplitOptions {
   std::uint64_t seed = 1;
   // Tasks of one reduction (te::reduction_of) are never in two parts: those outside the test part
   // that have a reduction of it are left out. Else tasks are told apart by their keys alone, and
-  // the same product with another epilogue may be learnt from.
+  // the same product with another epilogue may be learned from.
   bool by_reduction = false;
   bool quiet = false;  // leaves out what was not quiet
 };

@@ -13,7 +13,7 @@ namespace tessera::dataset {
 // Writes beside the folder and puts all in its place at the end.
 class DatasetWriter {
  public:
-  // kInvalidArgument: the folder exists and is no dataset.
+  // kInvalidArgument: the folder exists and is not a dataset.
   static Result<DatasetWriter> create(const std::string& folder);
   DatasetWriter(DatasetWriter&&) noexcept;
   DatasetWriter& operator=(DatasetWriter&&) = delete;

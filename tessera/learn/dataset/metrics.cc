@@ -10,7 +10,7 @@ namespace {
 
 constexpr double kLeastVariance = 1e-6;
 
-// Scores that are no numbers are worse than all others.
+// Scores that are NaN are worse than all others.
 float worth(float score) {
   return std::isnan(score) ? -std::numeric_limits<float>::infinity() : score;
 }
@@ -212,7 +212,7 @@ Metrics average_of(const Queries& queries) {
   return out;
 }
 
-// Tasks by key with their queries, one a machine.
+// Tasks by key with their queries, one per machine.
 using TaskQueries = std::map<std::string, std::vector<const Query*>>;
 
 NetworkScore network_score(const NetworkInfo& network, const TaskQueries& tasks) {

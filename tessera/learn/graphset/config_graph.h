@@ -36,7 +36,7 @@ struct ConfigGraph {
   HostTensor configs;                       // f32 [configurations, places, columns]; kTile: 1 place
   std::vector<std::int64_t> runtime_ns;     // one a configuration; all 0: not known
   std::vector<std::int64_t> normalizer_ns;  // kTile: of the default on the same machine, at least 1
-  // What the parts of a configuration are believed to take together, at least 1; empty: nobody
+  // What the parts of a configuration are expected to take together, at least 1; empty: nobody
   // said.
   std::vector<std::int64_t> estimate_ns;
 

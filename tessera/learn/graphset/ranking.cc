@@ -193,7 +193,7 @@ Repeats study_repeats(const ConfigGraph& graph, std::uint64_t seed) {
   return out;
 }
 
-bool is_learnt(const ConfigGraph& graph, std::int64_t config, double share) {
+bool is_learned(const ConfigGraph& graph, std::int64_t config, double share) {
   const auto bytes =
       static_cast<std::size_t>(graph.places() * graph.config_columns()) * sizeof(float);
   const std::uint64_t hash =
@@ -201,10 +201,10 @@ bool is_learnt(const ConfigGraph& graph, std::int64_t config, double share) {
   return static_cast<double>(Rng(hash).next() >> 11) * 0x1p-53 < share;
 }
 
-ConfigGraph take_side(const ConfigGraph& graph, double share, bool learnt) {
+ConfigGraph take_side(const ConfigGraph& graph, double share, bool learned) {
   std::vector<std::int64_t> configs;
   for (std::int64_t i = 0; i < graph.size(); ++i) {
-    if (is_learnt(graph, i, share) == learnt) configs.push_back(i);
+    if (is_learned(graph, i, share) == learned) configs.push_back(i);
   }
   return take_configs(graph, configs);
 }

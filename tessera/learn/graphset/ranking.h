@@ -44,10 +44,10 @@ struct Repeats {
 };
 Repeats study_repeats(const ConfigGraph& graph, std::uint64_t seed = 1);
 
-// Whether a configuration belongs to the `share` that is learnt from. It depends on the
+// Whether a configuration belongs to the `share` that is learned from. It depends on the
 // configuration alone, so that equal ones are never on both sides.
-bool is_learnt(const ConfigGraph& graph, std::int64_t config, double share);
+bool is_learned(const ConfigGraph& graph, std::int64_t config, double share);
 // The configurations of one side.
-ConfigGraph take_side(const ConfigGraph& graph, double share, bool learnt);
+ConfigGraph take_side(const ConfigGraph& graph, double share, bool learned);
 
 }  // namespace tessera::graphset

@@ -113,7 +113,7 @@ std::vector<double> summed_times(const ConfigGraph& graph,
     for (const std::int64_t i : group) row.mean += graph.cost(i);
     row.measured = static_cast<double>(group.size());
     row.mean /= row.measured;
-    row.half = is_learnt(graph, group.front(), 0.5);
+    row.half = is_learned(graph, group.front(), 0.5);
     scale = std::max(scale, row.mean);
   }
   if (scale <= 0) return {};

@@ -15,7 +15,7 @@
 namespace tessera::lm {
 
 struct GenerateOptions {
-  float quality = 1;  // that is wished for
+  float quality = 1;  // that is asked for
   // Below 1 the likely values of every question become likelier; 0: only the likeliest is taken.
   double temperature = 1;
   // Of the likeliest values as few as reach this chance together; the others are left out.

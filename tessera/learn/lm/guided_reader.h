@@ -8,9 +8,9 @@
 
 namespace tessera::lm {
 
-// Gives log p(wished) + weight * (log p(wished) - log p(unknown)) of every value, which is no
-// chance any more: over a sentence it adds up to its likelihood and the weighted evidence, by the
-// rule of Bayes, that it is of the wished quality.
+// Gives log p(wished) + weight * (log p(wished) - log p(unknown)) of every value, which is not
+// a probability any more: over a sentence it adds up to its likelihood and the weighted evidence,
+// by the rule of Bayes, that it is of the wished quality.
 class GuidedReader final : public Reader {
  public:
   // Two readers of the same weights, for each keeps what it has read.

@@ -24,7 +24,7 @@ struct LanguageOptions {
   std::shared_ptr<const kernel::KernelCache> cache;  // of code; null: everything is built
 };
 
-// Questions with one legal value are no words: they are answered without the network, as in
+// Questions with one legal value are not words: they are answered without the network, as in
 // training.
 class LanguageModel final : public Reader {
  public:

@@ -19,7 +19,7 @@ inline constexpr std::int64_t kQualityNumbers = 8;
 struct LanguageSpec {
   std::int64_t word = 0, value = 0;  // numbers of a word and of a value
   // Complete. "width", "layers", "heads", "key_heads" (shared by heads / key_heads heads each),
-  // "ffn", "choice" (numbers of a query), "rotary" (0: learnt positions), "max_prompt",
+  // "ffn", "choice" (numbers of a query), "rotary" (0: learned positions), "max_prompt",
   // "max_answers".
   nn::Hyper hyper;
   friend bool operator==(const LanguageSpec&, const LanguageSpec&) = default;

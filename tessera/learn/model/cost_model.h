@@ -63,16 +63,16 @@ class CostModel {
   // log2 of the seconds of each candidate; empty for models that only know an order, and when it
   // cannot tell.
   virtual std::vector<float> log_time(const feature::FeatureSet& features) const;
-  // Timed candidates of that kind (space::candidate_kind) that it learnt from; 0: none, or it does
+  // Timed candidates of that kind (space::candidate_kind) that it learned from; 0: none, or it does
   // not know.
   virtual std::int64_t examples_of(const std::string& /*kind*/) const { return 0; }
-  // Most threads of any code that it learnt from; 0: not known.
+  // Most threads of any code that it learned from; 0: not known.
   virtual int most_threads() const { return 0; }
   // Why the latest predictions that failed did; empty: none has.
   virtual std::string last_error() const { return ""; }
   // Of the FeatureSets above; of a model that was neither fitted nor loaded: statement rows.
   virtual Needs needs() const = 0;
-  // Replaces what was learnt before. kInvalidArgument for data that is empty, inconsistent or not
+  // Replaces what was learned before. kInvalidArgument for data that is empty, inconsistent or not
   // finite.
   virtual Result<void> fit(const TrainingSet& data, const FitOptions& options) = 0;
   virtual bool ready() const = 0;

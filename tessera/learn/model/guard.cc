@@ -11,7 +11,7 @@ constexpr double kForget = 0.985;      // per measured candidate: half counts af
 constexpr double kSame = 0.02;         // times nearer than this say nothing about an order
 constexpr double kPriorPairs = 6;      // weighted pairs that the beliefs below are worth
 constexpr double kLeastEvidence = 10;  // weighted pairs before a global model alone is refused
-// Before evidence: both together, then what was learnt elsewhere.
+// Before evidence: both together, then what was learned elsewhere.
 constexpr std::array<double, kPredictors> kPrior = {0.65, 0.6, 0.7};
 
 std::size_t at(Predictor p) { return static_cast<std::size_t>(p); }

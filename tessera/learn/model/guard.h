@@ -1,4 +1,4 @@
-// Whether a model learnt elsewhere may be believed on a task: keeps account of how well it, the
+// Whether a model learned elsewhere may be believed on a task: keeps account of how well it, the
 // model of this search and both together ordered candidates before they were measured.
 #pragma once
 
@@ -9,7 +9,7 @@
 namespace tessera::model {
 
 enum class Predictor : std::uint8_t {
-  kGlobal,  // learnt elsewhere
+  kGlobal,  // learned elsewhere
   kLocal,   // from this search alone
   kBoth,    // the global one, corrected by what this search measured
   kNone,    // nothing that may be believed

@@ -22,8 +22,8 @@ struct ModelFile {
 Result<void> write_model_file(const std::string& path, const ModelFile& file);
 // Replaces the notes of a file that was written. Errors as those of reading and writing.
 Result<void> set_notes(const std::string& path, std::map<std::string, std::string> notes);
-// kIo when it cannot be read or is damaged, kInvalidArgument when it is no model file or one of a
-// newer format.
+// kIo when it cannot be read or is damaged, kInvalidArgument when it is not a model file or one of
+// a newer format.
 Result<ModelFile> read_model_file(const std::string& path);
 // The same, refusing files of another kind or made for features of another schema.
 Result<ModelFile> read_model_file(const std::string& path, const std::string& kind,

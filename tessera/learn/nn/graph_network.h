@@ -48,7 +48,7 @@ struct GraphShape {
 //   place [nodes, places]             1 where a place is the node's
 //   place_opcodes [places, kGraphOpcodes]
 //   place_ids [places, hyper places]  1 at the place's number in the graph
-//   estimate [configs]                how much faster it is believed to be than the first
+//   estimate [configs]                how much faster it is expected to be than the first
 //   mask [1, nodes]                   1 for real nodes
 //   sources, users [nodes, nodes]     rows: the mean over a node's sources, or users
 //   symmetric [nodes, nodes]          D^-1/2 (A + A' + 1) D^-1/2

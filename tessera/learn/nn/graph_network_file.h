@@ -13,7 +13,7 @@ struct TrainedGraphNetwork {
   // Of nodes: of sign(x) log(1 + |x|). Of configurations: the same for tiles; layouts are encoded
   // by what each number is and have none.
   Normalizer nodes, configs;
-  double share = 1;  // of the configurations that were learnt from (graphset/ranking.h)
+  double share = 1;  // of the configurations that were learned from (graphset/ranking.h)
   std::map<std::string, std::string> notes;
 };
 

@@ -27,23 +27,23 @@ void note_training(const TrainingSplit& split, const Notes* before, Notes* notes
 // All trainings that made the weights, the last first; empty where the notes do not tell. A
 // training that is not known has the kind "unknown".
 std::vector<TrainingSplit> trainings(const Notes& notes);
-// Tasks that a model learnt from and those that it was chosen by, as digests of their keys.
+// Tasks that a model learned from and those that it was chosen by, as digests of their keys.
 struct TrainingTasks {
   std::set<std::string> training, validation;
   bool saw(const std::string& key) const;
-  bool validated(const std::string& key) const;  // and never learnt from it
+  bool validated(const std::string& key) const;  // and never learned from it
 };
 void note_tasks(const std::set<std::string>& training_keys,
                 const std::set<std::string>& validation_keys, Notes* notes);
 // Nothing: the notes do not tell, or cannot be read.
 std::optional<TrainingTasks> training_tasks(const Notes& notes);
 
-// Timed candidates that were learnt from, by their kind (space::candidate_kind).
+// Timed candidates that were learned from, by their kind (space::candidate_kind).
 using KindCounts = std::map<std::string, std::int64_t>;
 void note_kinds(const KindCounts& kinds, Notes* notes);
 KindCounts kinds_of(const Notes& notes);  // empty: the notes do not tell, or cannot be read
 
-// Most threads of any code that was learnt from, by the note "targets" ("TARGET threads=N; ...");
+// Most threads of any code that was learned from, by the note "targets" ("TARGET threads=N; ...");
 // 0: not known.
 int most_threads(const Notes& notes);
 // Of several networks that judge together: what all of them say alike, and all their trainings. At

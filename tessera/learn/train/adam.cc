@@ -89,7 +89,7 @@ AdamW::AdamW(std::vector<nn::Parameter> parameters, const at::Device& device)
     part.set_requires_grad(true);
     part.mutable_grad() = gradient_.narrow(0, at, size).view(p.shape);
     parts_.push_back(part);
-    // Biases and the factors of norms are no reason to shrink.
+    // Biases and the factors of norms are not shrunk.
     if (p.shape.size() > 1) decayed_.narrow(0, at, size).fill_(1);
     at += size;
   }

@@ -35,7 +35,7 @@ Result<void> resolve(Flags& flags);
 // "hidden=256,layers=2".
 Result<nn::Hyper> parse_hyper(const std::string& text);
 
-// One line of flags a job; empty ones and those that begin with # are skipped.
+// One line of flags per job; empty ones and those that begin with # are skipped.
 std::vector<std::vector<std::string>> parse_jobs(const std::string& text);
 
 }  // namespace tessera::train

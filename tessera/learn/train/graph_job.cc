@@ -157,7 +157,7 @@ Result<GraphTrained> leave_one_out(const GraphFlags& f,
 
 using Sides = std::pair<std::vector<graphset::ConfigGraph>, std::vector<graphset::ConfigGraph>>;
 
-// What is learnt from, and what is judged.
+// What is learned from, and what is judged.
 Result<Sides> leave_out(const GraphFlags& f, const std::vector<graphset::ConfigGraph>& graphs) {
   Sides out;
   for (const graphset::ConfigGraph& g : graphs) {

@@ -42,8 +42,8 @@ bool is_table(const std::string& network) { return network == "additive" || netw
 
 struct Subject {
   LoadedGraph loaded;
-  std::vector<std::int64_t> learnt, validation, unseen;  // configurations with a time
-  std::vector<float> labels;                             // by configuration, of those learnt
+  std::vector<std::int64_t> learned, validation, unseen;  // configurations with a time
+  std::vector<float> labels;                              // by configuration, of those learned
   // Scores of segments when they were last run: [configuration, segment]; NaN: never.
   std::vector<float> remembered;
 };
@@ -67,13 +67,13 @@ class GraphTrainer {
     Subject s{.loaded = trainee_.load(graph)};
     for (std::int64_t i = 0; i < graph.size(); ++i) {
       if (graph.cost(i) <= 0) continue;
-      // The rest of those learnt from, so that both sides are the same in every run.
+      // The rest of those learned from, so that both sides are the same in every run.
       const double training = options_.share * (1 - options_.validation);
-      const bool learnt = graphset::is_learnt(graph, i, training);
-      const bool seen = graphset::is_learnt(graph, i, options_.share);
-      (learnt ? s.learnt : seen ? s.validation : s.unseen).push_back(i);
+      const bool learned = graphset::is_learned(graph, i, training);
+      const bool seen = graphset::is_learned(graph, i, options_.share);
+      (learned ? s.learned : seen ? s.validation : s.unseen).push_back(i);
     }
-    s.labels = percentiles(graph, s.learnt);
+    s.labels = percentiles(graph, s.learned);
     s.remembered.assign(static_cast<std::size_t>(graph.size()) * s.loaded.segments.size(),
                         std::numeric_limits<float>::quiet_NaN());
     subjects_.push_back(std::move(s));
@@ -81,7 +81,7 @@ class GraphTrainer {
 
   bool can_learn() const {
     return std::any_of(subjects_.begin(), subjects_.end(), [](const Subject& s) {
-      return s.learnt.size() > 1 && !s.loaded.segments.empty();
+      return s.learned.size() > 1 && !s.loaded.segments.empty();
     });
   }
 
@@ -93,10 +93,10 @@ class GraphTrainer {
     std::vector<Step> steps;
     for (std::size_t s = 0; s < subjects_.size(); ++s) {
       Subject& subject = subjects_[s];
-      if (subject.learnt.size() < 2 || subject.loaded.segments.empty()) continue;
-      shuffle(subject.learnt, rng_);
+      if (subject.learned.size() < 2 || subject.loaded.segments.empty()) continue;
+      shuffle(subject.learned, rng_);
       const auto list = static_cast<std::size_t>(trainee_.configs());
-      for (std::size_t first = 0; first + 1 < subject.learnt.size(); first += list) {
+      for (std::size_t first = 0; first + 1 < subject.learned.size(); first += list) {
         steps.push_back({s, first});
       }
     }
@@ -126,7 +126,7 @@ class GraphTrainer {
   Result<double> validate() {
     double sum = 0, count = 0;
     for (Subject& s : subjects_) {
-      const std::vector<std::int64_t>& part = s.validation.size() > 1 ? s.validation : s.learnt;
+      const std::vector<std::int64_t>& part = s.validation.size() > 1 ? s.validation : s.learned;
       if (part.size() < 2) continue;
       TESSERA_TRY(const graphset::Ranking ranking, rank_part(s, part));
       sum += ranking.tau;
@@ -135,7 +135,7 @@ class GraphTrainer {
     return count > 0 ? sum / count : 0;
   }
 
-  // Graphs of which nothing was learnt come behind those that were.
+  // Graphs of which nothing was learned come behind those that were.
   Result<std::vector<graphset::Ranking>> rank_unseen(const std::vector<ConfigGraph>& others) {
     std::vector<graphset::Ranking> out;
     for (Subject& s : subjects_) {
@@ -183,8 +183,8 @@ class GraphTrainer {
   Result<Tensor> step(const Step& at_step, double lr) {
     Subject& s = subjects_[at_step.subject];
     const auto list = static_cast<std::size_t>(trainee_.configs());
-    const std::size_t size = std::min(list, s.learnt.size() - at_step.first);
-    const std::span<const std::int64_t> configs(s.learnt.data() + at_step.first, size);
+    const std::size_t size = std::min(list, s.learned.size() - at_step.first);
+    const std::span<const std::int64_t> configs(s.learned.data() + at_step.first, size);
     const std::size_t count = s.loaded.segments.size();
     const auto segment = static_cast<std::size_t>(rng_.below(static_cast<std::int64_t>(count)));
     TESSERA_TRY(const Tensor fresh, trainee_.run(s.loaded, segment, configs));

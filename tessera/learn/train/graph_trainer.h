@@ -21,7 +21,7 @@ struct GraphTrainOptions {
   double lr = 0;           // largest; 0: as the network needs
   double warmup = 0.05;    // share of the steps; the rest falls as a cosine
   double weight_decay = 1e-4, clip = 1;
-  double share = 1;         // of the configurations: learnt from
+  double share = 1;         // of the configurations: learned from
   double validation = 0.1;  // of those: which epoch is best is measured on them
   double keep = 0.5;        // probability that the remembered score of a segment is used
   int patience = 0;         // epochs without a better tau; 0: no early stop
@@ -45,14 +45,14 @@ struct GraphTrained {
   double tau = 0;                   // on the validation parts
   int epochs = 0;
   std::int64_t segments = 0, largest = 0;  // of all graphs; nodes of the largest
-  std::vector<graphset::Ranking> unseen;   // of the configurations that were not learnt from
+  std::vector<graphset::Ranking> unseen;   // of the configurations that were not learned from
   bool interrupted = false;
 };
 
 // A step takes configurations of one graph. Of a graph in several segments it runs one with
 // gradients; the others add the scores that they had last (graph segment training), each kept with
 // the probability `keep`, the fresh one weighing for those dropped. Equal configurations count
-// once. Nothing is learnt from the graphs `judged`. kInvalidArgument: no graph has two times to
+// once. Nothing is learned from the graphs `judged`. kInvalidArgument: no graph has two times to
 // compare, or they do not fit each other.
 Result<GraphTrained> train_graphs(const std::vector<graphset::ConfigGraph>& graphs,
                                   const GraphTrainOptions& options,

@@ -29,7 +29,7 @@ Result<feature::Rows> rows_of(const TrainOptions& options) {
   return entry->rows;
 }
 
-// For those who evaluate: they must not test on what any of the trainings learnt from.
+// For those who evaluate: they must not test on what any of the trainings learned from.
 Result<nn::Notes> data_notes(const Flags& flags, const dataset::Dataset& data,
                              const dataset::Split& parts) {
   const bool by_network = flags.examples.kind == dataset::SplitKind::kByNetwork;

@@ -22,8 +22,8 @@ const char* to_text(Recipe recipe);  // "all", "best", "preference", "contrast"
 Result<Recipe> recipe_from_text(const std::string& text);
 
 struct LanguageOptions {
-  // Of it: hyper, trainee.{device, threads, weight_decay, clip}, epochs, batch (sentences a step),
-  // lr, last_lr, decay, warmup, seed, init, checkpoint, resume.
+  // Of it: hyper, trainee.{device, threads, weight_decay, clip}, epochs, batch (sentences per
+  // step), lr, last_lr, decay, warmup, seed, init, checkpoint, resume.
   TrainOptions train;
   Recipe recipe = Recipe::kAll;
   LanguageLossOptions preference;       // beta, gap, keep, tilt

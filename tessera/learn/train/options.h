@@ -38,7 +38,7 @@ struct TrainOptions {
   nn::Hyper hyper;              // may leave names out
   TraineeOptions trainee;
   int epochs = 40;
-  std::int64_t batch = 512;  // candidates a step, about
+  std::int64_t batch = 512;  // candidates per step, about
   std::int64_t list = 64;    // candidates of one task in a step, at most
   double lr = 1e-3, last_lr = 1e-5;
   Decay decay = Decay::kCosine;

@@ -27,7 +27,7 @@ class Sentences {
 
   // Equal subjects, by task, machine and sketch, become one. Returns the number for `add` below.
   std::uint32_t add(const lm::Subject& subject);
-  // Answers with one legal value are no choices and left out; so are those behind the first
+  // Answers with one legal value are not choices and left out; so are those behind the first
   // `most_answers`, and sentences without any. kInvalidArgument: not of the subject.
   Result<void> add(std::uint32_t subject, const lm::Sentence& sentence, std::int64_t most_answers);
 
@@ -59,7 +59,7 @@ Result<Sentences> load_sentences(const std::vector<std::string>& folders,
                                  std::int64_t most_answers);
 
 // Whether sentences about a subject are held out: a share of the reductions (expression and
-// shapes), so that no task to be judged was learnt from in another guise.
+// shapes), so that no task to be judged was learned from in another guise.
 bool held_out(const lm::Subject& subject, double share);
 
 // For each task the sentences of at least this quality, and its best one whatever it is.

@@ -33,7 +33,7 @@ const std::vector<int>& cpu_order();
 // How many threads can run at once: the allowed processors, or the quota where that is less.
 int usable_cpus();
 
-// How many threads to start when the user does not say: one a core that is worth it, two where
+// How many threads to start when the user does not say: one per core that is worth it, two where
 // there are two processors at all, at most the quota.
 int default_threads();
 
@@ -55,7 +55,7 @@ Caches read_caches(const std::string& folder);
 // The caches of processor `cpu`; sysconf and then common sizes fill what the kernel does not tell.
 Caches host_caches(int cpu);
 
-// "0-3,8,10-11" has 7 members; 0 for text that is no such list.
+// "0-3,8,10-11" has 7 members; 0 for other text.
 int count_cpu_list(const std::string& list);
 
 }  // namespace tessera::target

@@ -56,7 +56,7 @@ Result<void> check_loops(const Stage& stage) {
   const bool attached = stage.attach.kind == Attach::Kind::kAt;
   std::vector<Annotation> seen;
   const Iter* vector = nullptr;  // the vectorized loop outside
-  const Iter* inner = nullptr;   // the first loop that is no block
+  const Iter* inner = nullptr;   // the first loop that is not a block
   for (const int id : stage.leaves) {
     const Iter& it = stage.iters[idx(id)];
     const Annotation a = it.annotation;

@@ -28,7 +28,7 @@ struct Tiled {
   std::size_t row = 0, column = 0;
   std::int64_t rows = 0, columns = 0, threads = 0;
 
-  std::int64_t of_thread() const { return rows * columns / threads; }  // sums of a tile
+  std::int64_t of_thread() const { return rows * columns / threads; }  // outputs of a tile
 };
 
 constexpr std::int64_t kWarpRows = 16;  // of the sums of a group, and all of a warp

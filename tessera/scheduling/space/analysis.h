@@ -22,7 +22,7 @@ struct Stage {
   double cost = 0;                 // operations per evaluation of the values; exp counts about ten
   int nodes = 0;                   // expression nodes of the values, without index arithmetic
   // Of a sum of two reads multiplied: how many vary along the last output axis of more than one
-  // element; -1 when the stage is no such sum.
+  // element; -1 when the stage is not such a sum.
   int operands_along_last = -1;
   // Axes that values select by: `axis == constant` or `axis mod constant == constant` over a few
   // values, with the modulus (0: the axis itself). Empty unless something is selected.

@@ -37,8 +37,8 @@ std::optional<Contraction> match_contraction(const Analysis& analysis, std::size
                                              std::size_t vector);
 
 // A contraction whose vectors lie along the last axis that is written, and the stage that writes
-// it: asks whether the epilogue is computed with the sums. Nothing where the stage is no
-// contraction.
+// it: asks whether the epilogue is computed with the sums. Nothing where the stage is not
+// a contraction.
 struct PlacedContraction {
   Contraction contraction;
   Nest nest;

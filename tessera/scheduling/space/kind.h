@@ -1,5 +1,5 @@
-// What a candidate is like, for those who learnt from others: nothing is known of kinds that nobody
-// measured.
+// What a candidate is like, for those who learned from others: nothing is known of kinds that
+// nobody measured.
 #pragma once
 
 #include <string>

@@ -365,7 +365,7 @@ bool schedule_lanewise(Context& c, std::size_t stage) {
   Nest nest{.stage = stage, .axis = {}};
   for (std::size_t i = 0; i < s.rank(); ++i) nest.axis.push_back(i);
   if (const auto found = find_nest(c.analysis, stage); found && !c.done[found->stage]) {
-    // The lanes of the nest are those of the reduction, or they are no lanes there.
+    // The lanes of the nest are those of the reduction, or they are not lanes there.
     const bool in_order = std::is_sorted(found->axis.begin(), found->axis.end());
     const auto front = served_front(c);
     const bool with_front = front && front->window == stage;

@@ -71,8 +71,8 @@ inline constexpr std::int64_t kNodesOfRows = 320;
 inline constexpr std::int64_t kCopied = 96;
 inline constexpr std::int64_t kCut = 480;
 
-// On GPUs: sums of a thread; products of one unrolled body where operands come from shared memory,
-// and where they come from memory; rounds of threads over a copy, and over a row, that are
+// On GPUs: outputs of a thread; products of one unrolled body where operands come from shared
+// memory, and where they come from memory; rounds of threads over a copy, and over a row, that are
 // unrolled.
 inline constexpr std::int64_t kGpuSums = 128;
 inline constexpr std::int64_t kGpuBody = 1600;

@@ -38,7 +38,7 @@ class Genetic final : public DrawingPolicy {
   }
 
  private:
-  // The last generation and the elites, best first; failures are no parents.
+  // The last generation and the elites, best first; failures are not parents.
   std::vector<decide::Candidate> choose_parents() const {
     const std::vector<Observation>& all = history_.all();
     const std::size_t elites = std::min(kElites, history_.fastest().size());

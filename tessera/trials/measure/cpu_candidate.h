@@ -29,7 +29,7 @@ class CpuCandidate final : public LoadedCandidate {
   bool check(Measurement* m) override;
   // What the buffers show after further calls.
   bool recheck(Measurement* m) const;
-  void touch_variables() const;  // reads the inputs that are no constants
+  void touch_variables() const;  // reads the inputs that are not constants
 
  private:
   CpuCandidate(const RunItem& item, TaskData& data, runtime::ThreadPool& pool,

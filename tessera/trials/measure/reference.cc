@@ -18,7 +18,7 @@
 namespace tessera::measure {
 namespace {
 
-// The loops as written run at about a billion operations a second.
+// The loops as written run at about a billion operations per second.
 constexpr double kPlainFlops = 3e8;
 constexpr std::int64_t kSampledPoints = 128;
 constexpr double kWaitSeconds = 60;  // for who computes them; then this process does

@@ -26,9 +26,8 @@ struct TaskSummary {
 // Safe to use from several threads.
 class Database final : public RecordStore {
  public:
-  // Creates the file when absent. kIo when it cannot be had or is no database; kUnsupported when a
-  // newer version wrote it.
-  // `max_bytes` > 0: a larger file counts as a full disk.
+  // Creates the file when absent. kIo when it cannot be had or is not a database; kUnsupported when
+  // a newer version wrote it. `max_bytes` > 0: a larger file counts as a full disk.
   static Result<Database> open(const std::string& path, std::int64_t max_bytes = 0);
   // The file must exist (kUnavailable) and no record in it is changed.
   static Result<Database> open_read_only(const std::string& path);

@@ -18,8 +18,8 @@ inline constexpr std::int64_t kTextOk = 1, kTextCensored = 2;
 // Makes an empty file a database of records and brings an older one up to date. kIo when it is a
 // database of another program, kUnsupported when a newer version wrote it.
 Result<void> prepare_schema(const Connection& connection);
-// The same checks without writing; an empty file is no database of records. Returns the version of
-// the tables: 1 has neither schedules nor what was quiet, 2 has no subjects and keeps what
+// The same checks without writing; an empty file is not a database of records. Returns the version
+// of the tables: 1 has neither schedules nor what was quiet, 2 has no subjects and keeps what
 // take_marks() knows in `extra`.
 Result<std::int64_t> check_schema(const Connection& connection);
 

@@ -13,7 +13,7 @@ namespace tessera::runner {
 class RecordFile {
  public:
   // Creates it, or reads what is there; a last line without an end is dropped. kInvalidArgument
-  // names the line that is no row; kUnavailable: another process adds to the file.
+  // names the line that is not a row; kUnavailable: another process adds to the file.
   static Result<RecordFile> open(const std::string& path);
   RecordFile(RecordFile&& other) noexcept;
   RecordFile& operator=(RecordFile&&) = delete;

@@ -300,7 +300,7 @@ bool Emitter::copies_single_elements() const {
 
 // Copies of steps to come carry their condition where they are many, of single elements: a branch
 // would keep the assembler from moving reads of operands across it. With few copies of whole
-// vectors branches are as fast, or faster where a thread has 128 sums.
+// vectors branches are as fast, or faster where a thread has 128 accumulators.
 bool Emitter::emit_guarded_copies(const ir::If& branch) {
   if (branch.else_body || !only_copies(branch.then_body) || !copies_single_elements()) return false;
   llvm::Value* cond = emit(branch.cond);

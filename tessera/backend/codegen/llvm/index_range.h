@@ -16,7 +16,7 @@ struct Range {
 };
 using VarRanges = std::unordered_map<const ir::ExprNode*, Range>;
 
-// Of all lanes. Nothing when a part is no arithmetic of known variables, or too large to tell.
+// Of all lanes. Nothing when a part is not arithmetic of known variables, or too large to tell.
 std::optional<Range> range_of(const ir::Expr& e, const VarRanges& vars);
 // Of the places in the buffer that a load reads, in elements.
 std::optional<Range> range_of(const ir::Load& load, const VarRanges& vars);

@@ -127,7 +127,7 @@ class Shuffles {
   Result<void> choose();
 
   bool empty() const { return found_.empty(); }
-  // The order of the channels in what is shuffled; null: `out` is no shuffle to absorb.
+  // The order of the channels in what is shuffled; null: `out` is not a shuffle to absorb.
   const Permutation* order(ValueId out) const {
     const auto it = found_.find(out);
     return it == found_.end() ? nullptr : &it->second;

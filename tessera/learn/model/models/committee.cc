@@ -1,4 +1,4 @@
-// Several models that were learnt elsewhere, judging together: the mean of their scores, each in
+// Several models that were learned elsewhere, judging together: the mean of their scores, each in
 // deviations of its own, and how far they disagree.
 #include <algorithm>
 #include <cmath>
