@@ -159,6 +159,24 @@ TEST(QuantizedContribImport, MatMulsWithFloatResults) {
               HasSubstr("cannot quantize u8"));
 }
 
+TEST(ContribImport, KnownProductsOfFewBitsAreComputedAtImport) {
+  Graph graph;
+  graph.initializers = {
+      {"a", f32({1, 2}, {1, 2})}, {"b", u8({1, 1, 1}, {0x98})}, {"s", f32({1}, {1})}};
+  graph.outputs = {output("y")};
+  graph.nodes = {make_node("MatMulNBits", {"a", "b", "s"}, {"y"},
+                           {attr("K", std::int64_t{2}), attr("N", std::int64_t{1}),
+                            attr("bits", std::int64_t{4}), attr("block_size", std::int64_t{2})})};
+  graph.nodes[0].domain = "com.microsoft";
+  Model model = make_model(std::move(graph), 17);
+  model.opsets["com.microsoft"] = 1;
+  const auto imported = import_model(model);
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  EXPECT_TRUE(imported->nodes.empty());
+  ASSERT_NE(imported->constant(imported->outputs[0]), nullptr);
+  EXPECT_EQ(values_of(*imported->constant(imported->outputs[0])), std::vector<double>{2});
+}
+
 // Two columns of three rows in blocks of two, the last block with one element to spare.
 TEST(ContribImport, MatMulOfFewBits) {
   const HostTensor a = f32({1, 3}, {1, 2, 3}), scales = f32({4}, {1, 2, 0.5, 4});

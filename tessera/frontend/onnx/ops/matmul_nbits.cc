@@ -80,7 +80,11 @@ Result<Values> import_matmul_nbits(Context& c) {
                              {"bits", b.bits},
                              {"to", std::string(tessera::to_text(c.dtype(0)))}});
   if (f.failed()) return f.error();
-  TESSERA_TRY(const ValueId turned, c.b.transpose(weights.id, {1, 0}));
+  TESSERA_TRY(ValueId turned, c.b.transpose(weights.id, {1, 0}));
+  // A known product is computed here.
+  if (c.b.constant_of(c.in(0)) != nullptr) {
+    TESSERA_TRY(turned, c.b.unpacked(turned));
+  }
   TESSERA_TRY(const ValueId y, matmul(c.b, c.in(0), turned));
   return f.result({c.has(5) ? f.value(y) + f.in(5) : f.value(y)});
 }
