@@ -178,6 +178,19 @@ bool pool(Draw& d, const OpRow& row) {
   return d.emit(name, {x}, attributes, name == "MaxPool" && d.chance(0.2) ? 2 : 1);
 }
 
+bool quantized_pool(Draw& d, const OpRow& row) {
+  const DType t = d.type(row.types);
+  const std::string x = image(d, t, within(-128, 255));
+  Windows w = windows(d, d.shape(x));
+  w.dilations.assign(w.dilations.size(), 1);
+  Attributes attributes = attributes_of(d, w);
+  if (d.chance(0.3)) attributes.push_back(attr("ceil_mode", 1));
+  if (d.chance(0.5)) attributes.push_back(attr("count_include_pad", 1));
+  const auto scale = [&] { return d.constant(d.tensor(DType::kF32, {}, within(0.02, 0.3))); };
+  const auto zero = [&] { return d.constant(d.tensor(t, {}, within(0, 20))); };
+  return d.emit(row.name, {x, scale(), zero(), scale(), zero()}, attributes, 1, row.domain);
+}
+
 bool global_pool(Draw& d, const OpRow& row) {
   return d.emit(row.name, {image(d, d.type(row.types), within(-1000, 1000))});
 }
@@ -205,6 +218,7 @@ std::vector<OpRow> convolution_rows() {
       {"AveragePool", kPooled, pool, 11},
       {"MaxPool", kPooled | kBytes, pool, 12},
       {"LpPool", kPooled, pool, 11},
+      {"QLinearAveragePool", kBytes, quantized_pool, 1, kFree, {}, kMicrosoft},
       {"GlobalAveragePool", kPooled, global_pool},
       {"GlobalMaxPool", kPooled, global_pool},
       {"GlobalLpPool", kPooled, global_pool, 2},
