@@ -84,15 +84,6 @@ std::vector<std::size_t> CostGraph::points() const {
   return out;
 }
 
-CostGraph::Values CostGraph::cheapest_alone() const {
-  Values out;
-  for (const Node& node : nodes_) {
-    const auto least = std::min_element(node.costs.begin(), node.costs.end());
-    out.push_back(static_cast<std::size_t>(least - node.costs.begin()));
-  }
-  return out;
-}
-
 std::int64_t CostGraph::total(const Values& values) const {
   std::int64_t sum = 0;
   for (std::size_t n = 0; n < nodes_.size(); ++n) sum = plus(sum, nodes_[n].costs.at(values.at(n)));

@@ -40,8 +40,6 @@ class CostGraph {
   std::vector<std::size_t> points() const;
   std::vector<std::size_t> legal_values(std::size_t node) const;
 
-  // What each node would take if there were no edges: the cheapest value, of equal ones the first.
-  Values cheapest_alone() const;
   // Of a whole plan. At least kNever when one of the values cannot be.
   std::int64_t total(const Values& values) const;
   // What the total changes by when one node takes another value; looks at its edges only.
