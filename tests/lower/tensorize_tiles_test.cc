@@ -4,8 +4,7 @@
 #include "schedule_case.h"
 #include "tessera/lang/ir/text.h"
 #include "tessera/lang/te/builder.h"
-#include "tessera/machine/target/features.h"
-#include "tests/amx_trap/amx_trap.h"
+#include "tests/amx_trap/host_with_tiles.h"
 
 namespace tessera::lower {
 namespace {
@@ -43,27 +42,22 @@ std::string schedule(DType type, const Tiles& t, bool epilogue) {
   std::string out = fmt::format("layout B d1/16 d0/{0} d1%16 d0%{0}\n", group);
   if (epilogue) {
     out += fmt::format(
-        "split Y i {0} tail=peel\nsplit Y j {1} tail=peel\nreorder Y i.0 j.0 i.1 j.1\nannotate Y j.1 "
-        "vectorize\nannotate Y i.0 parallel\ncompute_at C Y j.0\nsplit C i {2} tail=peel\nsplit C j 16 "
+        "split Y i {0} tail=peel\nsplit Y j {1} tail=peel\nreorder Y i.0 j.0 i.1 j.1\nannotate Y "
+        "j.1 "
+        "vectorize\nannotate Y i.0 parallel\ncompute_at C Y j.0\nsplit C i {2} tail=peel\nsplit C "
+        "j 16 "
         "tail=peel\nsplit C k {3} {4}\nreorder C k.0 i.0 j.0 i.1 j.1 k.1 k.2\nannotate C i.0 "
         "unroll\nannotate C j.0 unroll\nannotate C j.1 vectorize\ntensorize C i.1 {5}\n",
         t.rows * t.row_tiles, 16 * t.column_tiles, t.rows, t.depth / group, group, name);
     return out;
   }
   return out + fmt::format(
-                   "split C i {0} {1} tail=peel\nsplit C j {2} 16 tail=peel\nsplit C k {3} {4}\nreorder C "
+                   "split C i {0} {1} tail=peel\nsplit C j {2} 16 tail=peel\nsplit C k {3} "
+                   "{4}\nreorder C "
                    "i.0 j.0 k.0 i.1 j.1 i.2 j.2 k.1 k.2\nannotate C i.0 parallel\nannotate C i.1 "
                    "unroll\nannotate C j.1 unroll\nannotate C j.2 vectorize\ntensorize C i.2 "
                    "{5}\n",
                    t.row_tiles, t.rows, t.column_tiles, t.depth / group, group, name);
-}
-
-// This machine with tiles: the instructions run here or are executed by a handler.
-target::Target with_tiles() {
-  target::Target t = target::host();
-  t.features += ",+amx-tile,+amx-bf16,+amx-int8";
-  target::derive_from_features(t);
-  return t;
 }
 
 void expect_tiles(const te::Dag& dag, const std::string& text) {
@@ -71,10 +65,10 @@ void expect_tiles(const te::Dag& dag, const std::string& text) {
   for (const char* call : {"tile_zero(", "tile_load(", "tile_dot(", "tile_store("})
     EXPECT_NE(lowered.find(call), std::string::npos) << lowered;
   EXPECT_EQ(lowered.find("cast<"), std::string::npos) << "not all products are tiles: " << lowered;
-  const bool runs = target::host().arch == target::Arch::kX86_64 && testing::enable_amx();
-  const target::Target target = runs ? with_tiles() : target::host();
-  expect_agrees(dag, text, 1, {.compile = runs, .target = &target});
-  if (!runs) GTEST_SKIP() << "interpreted only: no AMX and no handler for it";
+  const std::optional<target::Target> tiles = testing::host_with_tiles();
+  const target::Target target = tiles.value_or(target::host());
+  expect_agrees(dag, text, 1, {.compile = tiles.has_value(), .target = &target});
+  if (!tiles) GTEST_SKIP() << "interpreted only: no AMX and no handler for it";
 }
 
 struct Case {
