@@ -10,6 +10,7 @@
 #include "tessera/backend/codegen/ptx_tools.h"
 #include "tessera/backend/kernel/build_kernel.h"
 #include "tessera/lang/ir/text.h"
+#include "tessera/scheduling/lower/lower.h"
 #include "tessera/scheduling/space/default_schedule.h"
 #include "tessera/support/files.h"
 
