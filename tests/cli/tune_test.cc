@@ -459,6 +459,20 @@ TEST(Tune, TrialsInPlaceGiveEveryTaskSoManyRecords) {
     EXPECT_EQ(task["records"], 3);
   }
   EXPECT_EQ(run({"tune", "--op", kOp, "--trials-in-place", "3"}).code, 2);
+  const Finished both =
+      run({"tune", "zoo:lenet", "--trials-in-place", "3", "--trials-per-task", "3"});
+  EXPECT_EQ(both.code, 2);
+  EXPECT_NE(both.err.find("give one of them"), std::string::npos) << both.err;
+}
+
+TEST(Tune, InPlaceWithinABudgetEndsWithARaceAndAPlan) {
+  const Files files;
+  const Json json = tuned(files.tune("zoo:lenet --in-place --budget 12s"));
+  EXPECT_EQ(json["state"], "done");
+  EXPECT_GT(json["trials"], 0);
+  EXPECT_TRUE(std::filesystem::exists(files.plan));
+  const Json list = Json::parse(run({"db", "list", "--db", files.db, "--json"}).out);
+  for (const Json& task : list["tasks"]) EXPECT_EQ(task["subject"], "in_place");
 }
 
 TEST(Tune, GoesOnWhenAWorkerIsKilled) {

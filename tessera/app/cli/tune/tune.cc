@@ -82,6 +82,11 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   o.trials = args.trials;
   o.trials_per_task = args.trials_per_task;
   o.in_place = args.in_place || args.trials_in_place > 0;
+  if (args.trials_in_place > 0 && args.trials_per_task > 0) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--trials-in-place limits the trials of a task as --trials-per-task does: "
+                      "give one of them");
+  }
   if (args.trials_in_place > 0) o.trials_per_task = args.trials_in_place;
   o.budget_s = args.budget_s;
   const bool limited =
@@ -419,8 +424,7 @@ const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
                  "The same with this many trials of each task, its default and those of earlier "
                  "sessions included")
       ->check(positive())
-      ->hide_default()
-      ->excludes("--trials-per-task");
+      ->hide_default();
   return budget;
 }
 
