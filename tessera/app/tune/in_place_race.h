@@ -34,7 +34,7 @@ class InPlaceRace {
 
   struct Winner {
     decide::Candidate candidate;
-    double gain = 1;   // by the batch that nothing was decided by, where there was one
+    double gain = 1;    // by the batch that nothing was decided by, where there was one
     bool told = false;  // there was
   };
   // Of the task, as far as the race went; none: its default.

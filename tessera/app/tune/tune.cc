@@ -181,8 +181,7 @@ Result<bool> finish_models(const TuneOptions& options, TuneSession& session, Who
 Result<void> finish(const TuneOptions& options, const target::Target& machine,
                     const TuneCallbacks& callbacks, TuneSession& session, TuneResult* result) {
   double begin = session.elapsed_s();
-  const std::vector<std::vector<Finalist>> finalists =
-      run_finals(session, options.in_place);
+  const std::vector<std::vector<Finalist>> finalists = run_finals(session, options.in_place);
   result->times.finals = session.elapsed_s() - begin;
   begin = session.elapsed_s();
   WholeModels whole(options, session, finalists);
@@ -233,8 +232,7 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
   TESSERA_TRY(const std::unique_ptr<TuneSession> session,
               TuneSession::start(of_code, callbacks, std::move(problem), start));
   TuneResult result;
-  TESSERA_TRY(result.stopped_by,
-              options.in_place ? session->search_in_place() : session->search());
+  TESSERA_TRY(result.stopped_by, options.in_place ? session->search_in_place() : session->search());
   const auto none = [](const std::vector<double>& seconds) {
     return std::none_of(seconds.begin(), seconds.end(), [](double s) { return s > 0; });
   };

@@ -166,8 +166,7 @@ Result<std::string> TuneSession::search_in_place() {
     records_.flush();
   }
   for (const std::size_t t : placed) settle_in_place(t);
-  if (races && batches > 0 && !why_stop())
-    race_in_place(placed, batch_s());
+  if (races && batches > 0 && !why_stop()) race_in_place(placed, batch_s());
   records_.flush();
   return ended;
 }
@@ -175,8 +174,8 @@ Result<std::string> TuneSession::search_in_place() {
 void TuneSession::race_in_place(const std::vector<std::size_t>& placed, double batch_s) {
   const double most = (search_until_s() - elapsed_s()) / (kFinalBatch * batch_s) -
                       static_cast<double>(InPlaceRace::batches(0));
-  const auto entrants = static_cast<std::size_t>(
-      std::clamp(most, 1.0, static_cast<double>(kMostEntrants)));
+  const auto entrants =
+      static_cast<std::size_t>(std::clamp(most, 1.0, static_cast<double>(kMostEntrants)));
   std::vector<std::vector<decide::Candidate>> racing(tasks());
   for (const std::size_t t : placed) {
     if (!searches_->is_open(t)) continue;

@@ -42,7 +42,9 @@ constexpr std::size_t kCalibrations = 9;
 constexpr int kRepeats = 3;
 // Policy of the records of defaults.
 constexpr const char* kDefault = "default";
-double overrun_of(double budget_s) { return std::max(kOverrunSeconds, kSessionOverrunShare * budget_s); }
+double overrun_of(double budget_s) {
+  return std::max(kOverrunSeconds, kSessionOverrunShare * budget_s);
+}
 
 Result<void> check_tasks(const TuneProblem& problem, const std::vector<std::string>& keys) {
   for (const std::string& key : keys) {

@@ -328,9 +328,9 @@ StampedPair ModelStand::stamped_pair(bool warm, const Announce& announce) {
 
 void ModelStand::time_all(const Announce& announce, RunReply* reply) {
   const MeasureOptions& options = parts_.options;
-  const bool final =
-      std::any_of(candidates_.begin(), candidates_.end(),
-                  [](const Placed& c) { return c.good() && c.run->job.trial.final; });
+  const bool final = std::any_of(candidates_.begin(), candidates_.end(), [](const Placed& c) {
+    return c.good() && c.run->job.trial.final;
+  });
   const int wanted = std::max(options.min_samples, options.max_samples / (final ? 1 : 2));
   const bool warm = run_s_ < kLongRun;
   const double limit_s = 4.0 * wanted * (warm ? 2 : 1) * run_s_ + options.trial_limit_s;
