@@ -7,6 +7,7 @@
 #include "tessera/app/bench/model_inputs.h"
 #include "tessera/app/tune/tune_pace.h"
 #include "tessera/app/tune/tune_session.h"
+#include "tessera/machine/runtime/affinity.h"
 #include "tessera/support/quantile.h"
 #include "tessera/trials/measure/model_stand.h"
 
@@ -116,6 +117,9 @@ double TuneSession::share_of(std::size_t task) const {
 }
 
 Result<std::string> TuneSession::search_in_place() {
+  // As search() does.
+  const runtime::ScopedAffinity all_cores;
+  if (!exclusive_) (void)runtime::leave_cores(options_.measure.threads);
   const std::vector<std::size_t> placed = placed_tasks(problem_);
   for (const std::size_t t : placed) {
     if (const auto reason = why_stop()) return *reason;
