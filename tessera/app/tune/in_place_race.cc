@@ -72,7 +72,7 @@ std::optional<InPlaceRace::Winner> InPlaceRace::winner(std::size_t task) const {
   Entrant decided = e;
   decided.gains.resize(std::min(e.gains.size(), kDeciding));
   if (!beats_default(decided)) return std::nullopt;
-  return Winner{e.candidate, e.gains.back(), e.gains.size() > kDeciding};
+  return Winner{e.candidate, e.gains.size() > kDeciding ? e.gains.back() : 1};
 }
 
 }  // namespace tessera::app

@@ -34,8 +34,7 @@ class InPlaceRace {
 
   struct Winner {
     decide::Candidate candidate;
-    double gain = 1;    // by the batch that nothing was decided by, where there was one
-    bool told = false;  // there was
+    double gain = 1;  // by the batch that nothing was decided by; 1: it did not come to that
   };
   // Of the task, as far as the race went; none: its default.
   std::optional<Winner> winner(std::size_t task) const;
