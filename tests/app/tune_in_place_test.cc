@@ -132,6 +132,27 @@ TEST(TuneInPlace, ABudgetEndsWithARace) {
   }
 }
 
+// Nor do they count against a limit of all trials, which holds without a budget, too.
+TEST(TuneInPlace, KeepsALimitOfAllTrials) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 0);
+  options.trials = 20;
+  std::int64_t searched = 0, finals = 0;
+  use_answers(
+      [&](const measure::Trial& t, bool, measure::Measurement* m) {
+        m->default_s = 1e-3;
+        m->samples_s = {0.9e-3};
+        ++(t.final ? finals : searched);
+      },
+      &options);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->stopped_by, "trials");
+  EXPECT_EQ(result->trials, 20);
+  EXPECT_EQ(searched, 20);
+  EXPECT_GT(finals, 0);
+}
+
 // In real workers, of a task that has fewer candidates than trials, too.
 TEST(TuneInPlace, TimesKernelsInTheModel) {
   const TemporaryFolder folder = TemporaryFolder::make("in_place").value();

@@ -126,7 +126,7 @@ Result<std::string> TuneSession::search_in_place() {
     if (searches_->is_tuned(t)) TESSERA_DO(open(t));
   }
   phase_ = TuneProgress::Phase::kSearch;
-  const bool limited = options_.trials_per_task > 0;
+  const bool limited = options_.trials_per_task > 0 || options_.trials > 0;
   const auto left = [&](std::size_t t) {
     if (!searches_->is_open(t)) return false;
     if (limited) return trials_left(t) > 0;
@@ -135,12 +135,13 @@ Result<std::string> TuneSession::search_in_place() {
            (share_of(t) > kLeastShare && trials < pace_of(options_.target).stop_after);
   };
   const double begin_s = elapsed_s();
-  const bool races = options_.budget_s > 0;
+  // Trials of each task are for records: nothing else is measured then.
+  const bool races = options_.trials_per_task == 0;
   int batches = 0;
   const auto batch_s = [&] { return batches > 0 ? (elapsed_s() - begin_s) / batches : 0; };
   // The race gets what it can use, within its share.
   const auto until_s = [&] {
-    if (!races) return search_until_s();
+    if (!races || options_.budget_s <= 0) return search_until_s();
     const double most_s = kRaceShare * (search_until_s() - begin_s);
     const auto race_batches = static_cast<double>(InPlaceRace::batches(kMostEntrants));
     const double used_s = kFinalBatch * batch_s() * race_batches;
@@ -159,7 +160,9 @@ Result<std::string> TuneSession::search_in_place() {
     searches_->update();
     std::vector<Attempt> batch;
     for (const std::size_t t : placed) {
-      if (!left(t)) continue;
+      const std::int64_t begun =
+          trials_ + static_cast<std::int64_t>(loop_->pending() + batch.size());
+      if (!left(t) || (options_.trials > 0 && begun >= options_.trials)) continue;
       if (std::optional<Attempt> next = next_in_place(t)) batch.push_back(std::move(*next));
     }
     const bool more = !batch.empty();

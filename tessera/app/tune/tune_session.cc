@@ -403,6 +403,8 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
     default_failed_[a.task] = !timed;
   }
   if (m.outcome == measure::Outcome::kOk) timed_now_[a.task].insert(a.text);
+  // As candidates that are compared alone: no trials of the search.
+  if (a.in_place && a.policy == kFinalPolicy) return trials_;
   const std::int64_t number = trials_ + 1;
   end_trial(a);
   return number;
