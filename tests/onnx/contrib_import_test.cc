@@ -177,6 +177,22 @@ TEST(ContribImport, KnownProductsOfFewBitsAreComputedAtImport) {
   EXPECT_EQ(values_of(*imported->constant(imported->outputs[0])), std::vector<double>{2});
 }
 
+// q * scale + offset, in blocks of two.
+TEST(ContribImport, MatMulOfFewBitsWithOffsets) {
+  OneNode node = contrib("MatMulOffsetNBits",
+                         {attr("K", std::int64_t{3}), attr("N", std::int64_t{1}),
+                          attr("bits", std::int64_t{4}), attr("block_size", std::int64_t{2})});
+  node.domain = "tessera";
+  const HostTensor a = f32({1, 3}, {1, 2, 3}), b = u8({1, 2, 1}, {0x98, 0x0a});
+  const HostTensor scales = f32({2}, {1, 0}), offsets = f32({2}, {-2, 5});
+  // (8 - 2) + 2 (9 - 2) + 3 * 5: a scale of 0 leaves the offset.
+  EXPECT_THAT(run(node, {a, known(b), known(scales), known(offsets)}), near({35}));
+  EXPECT_THAT(refusal(node, {a, known(b), known(scales), known(f32({1}, {1}))}),
+              HasSubstr("offsets 1 of f32 for 2 blocks"));
+  EXPECT_THAT(refusal(node, {a, known(b), known(scales), known(u8({2}, {1, 1}))}),
+              HasSubstr("offsets 2 of u8"));
+}
+
 // Two columns of three rows in blocks of two, the last block with one element to spare.
 TEST(ContribImport, MatMulOfFewBits) {
   const HostTensor a = f32({1, 3}, {1, 2, 3}), scales = f32({4}, {1, 2, 0.5, 4});
@@ -195,8 +211,11 @@ TEST(ContribImport, MatMulOfFewBits) {
   EXPECT_THAT(refusal(node, {a, known(u8({2}, {1, 2})), known(scales)}), HasSubstr("4 needed"));
   EXPECT_THAT(refusal(node, {a, known(b), known(f32({3}, {1, 2, 3}))}), HasSubstr("4 blocks"));
   EXPECT_THAT(refusal(node, {f32({1, 2}, {1, 2}), known(b), known(scales)}), HasSubstr("K=3"));
-  EXPECT_THAT(refusal(node, {a, known(b), known(scales), known(f32({4}, {1, 1, 1, 1}))}),
-              HasSubstr("zero_points of f32"));
+  // Zero points that are no integers: 7.5, 10 and 8, 8.25.
+  EXPECT_THAT(run(node, {a, known(b), known(scales), known(f32({4}, {7.5, 10, 8, 8.25}))}),
+              near({3.5, 74.5}));
+  EXPECT_THAT(refusal(node, {a, known(b), known(scales), known(f32({3}, {1, 1, 1}))}),
+              HasSubstr("zero_points 3 for 4 blocks"));
   EXPECT_THAT(refusal(node, {a, known(b), known(scales), omitted(), u8({3}, {0, 0, 1})}),
               HasSubstr("g_idx"));
   OneNode wide = node;

@@ -146,5 +146,38 @@ TEST(NarrowTypes, OtherOperatorsRefuse) {
   }
 }
 
+// Written, read again: every value of each type of integers, the last byte half empty.
+TEST(NarrowTypes, IntegersAreWrittenAsTheyWere) {
+  for (const NarrowType& type : narrow_types()) {
+    if (!is_int(type.wide)) continue;
+    const std::int64_t patterns = 1 << type.bits;
+    HostTensor values(type.wide, {1, patterns + 1});
+    for (std::int64_t i = 0; i < values.size(); ++i)
+      values.set_int(i,
+                     static_cast<std::int64_t>(type.decode(static_cast<unsigned>(i % patterns))));
+    Model model;
+    model.opsets[""] = 21;
+    model.graph.initializers.push_back({"w", ForeignTensor{type.name, values}});
+    const auto bytes = serialize_model(model);
+    ASSERT_TRUE(bytes.ok()) << bytes.error().message;
+    const auto back = parse_model(*bytes, "");
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    const auto& w = std::get<ForeignTensor>(back->graph.initializers[0].value);
+    EXPECT_EQ(w.type, type.name);
+    EXPECT_EQ(w.widened->shape(), values.shape());
+    EXPECT_EQ(values_of(*w.widened), values_of(values)) << type.name;
+  }
+}
+
+TEST(NarrowTypes, FloatsAreNotWritten) {
+  Model model;
+  model.graph.initializers.push_back(
+      {"w", ForeignTensor{"float4e2m1", HostTensor(DType::kF32, {2})}});
+  const auto bytes = serialize_model(model);
+  ASSERT_FALSE(bytes.ok());
+  EXPECT_EQ(bytes.error().code, ErrorCode::kUnsupported);
+  EXPECT_THAT(bytes.error().message, HasSubstr("float4e2m1"));
+}
+
 }  // namespace
 }  // namespace tessera::onnx::testing

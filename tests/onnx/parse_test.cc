@@ -10,6 +10,7 @@
 
 #include "model_builder.h"
 #include "tessera/frontend/onnx/import.h"
+#include "tessera/frontend/onnx/integer_products.h"
 #include "tessera_onnx.pb.h"
 
 namespace tessera::onnx {
@@ -186,6 +187,32 @@ TEST(ParseModel, RefusesDeepNesting) {
   }
   EXPECT_THAT(parse_model(*serialize_model(make_model(body)), "").error().message,
               HasSubstr("nested"));
+}
+
+// Rewriting alone makes nodes of our own domain: a file could claim that different values are
+// equal, or define a function in their place.
+TEST(ParseModel, RefusesOurOwnOperators) {
+  Node either = make_node("Either", {"x", "y"}, {"z"},
+                          {{"key", std::string("k"), ""},
+                           {"bytes_first", std::int64_t{0}, ""},
+                           {"only", std::int64_t{0}, ""}});
+  either.domain = kOwnDomain;
+  Model in_body = small_model(), as_function = small_model(), in_function = small_model();
+  in_body.graph.nodes.push_back(
+      make_node("If", {"c"}, {"t"},
+                {testing::body_attribute("then_branch", make_graph({}, {either}, {"z"}))}));
+  as_function.functions = {Function{.domain = kOwnDomain, .name = "Either"}};
+  in_function.functions = {Function{.domain = "local", .name = "F"}};
+  in_function.functions[0].nodes = {either};
+  Model plain = small_model();
+  plain.graph.nodes.push_back(either);
+  for (const Model& model : {plain, in_body, as_function, in_function}) {
+    const auto read = parse_model(*serialize_model(model), "");
+    ASSERT_FALSE(read.ok());
+    EXPECT_EQ(read.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(read.error().message, HasSubstr("the domain 'tessera' is reserved"));
+    EXPECT_THAT(read.error().message, HasSubstr("Either"));
+  }
 }
 
 TEST(LoadModel, NamesTheFile) {

@@ -150,10 +150,6 @@ TEST(PointwiseImport, InfinitiesOfChosenSigns) {
   EXPECT_THAT(is_inf(0, 0), ElementsAre(0, 0, 0));
 }
 
-TEST(PointwiseImport, RandomNumbersAreRefused) {
-  EXPECT_THAT(refusal({.op = "RandomUniformLike"}, {f32({1}, {0})}), HasSubstr("random numbers"));
-}
-
 double softplus(double x) { return std::log1p(std::exp(x)); }
 
 TEST(ActivationImport, NewerFunctions) {

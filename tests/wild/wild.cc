@@ -55,7 +55,7 @@ void PrintTo(const WildModel& m, std::ostream* out) { *out << m.name; }
 std::vector<WildModel> wild_models() {
   std::vector<WildModel> all;
   for (const auto family : {audio_models, decoder_models, detector_models, export_models,
-                            newer_models, quantized_models}) {
+                            exported_models, newer_models, quantized_models}) {
     for (WildModel& model : family()) all.push_back(std::move(model));
   }
   return all;

@@ -1,6 +1,6 @@
 // Small models of the kinds that users bring: detectors, decoders with caches, branches on an
 // input, exports with flaws, narrow weights, new operators. Each with inputs and what it must
-// compute, worked out by plain loops.
+// compute, worked out by plain loops or by another engine.
 #pragma once
 
 #include <map>
@@ -33,6 +33,7 @@ std::vector<WildModel> audio_models();
 std::vector<WildModel> decoder_models();
 std::vector<WildModel> detector_models();
 std::vector<WildModel> export_models();
+std::vector<WildModel> exported_models();
 std::vector<WildModel> newer_models();
 std::vector<WildModel> quantized_models();
 

@@ -3,6 +3,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tessera/support/check.h"
+
 namespace tessera::onnx {
 namespace {
 
@@ -78,6 +80,21 @@ HostTensor widen(const NarrowType& type, const Shape& shape, std::string_view by
     }
   }
   return out;
+}
+
+std::string pack(const NarrowType& type, const HostTensor& wide) {
+  TESSERA_CHECK(is_int(type.wide) && wide.dtype() == type.wide, "{} of {}", type.name,
+                to_text(wide.dtype()));
+  std::string bytes(packed_bytes(type, wide.size()), '\0');
+  const int per_byte = 8 / type.bits;
+  const std::uint64_t mask = (1U << type.bits) - 1;
+  for (std::int64_t i = 0; i < wide.size(); ++i) {
+    const std::uint64_t bits = static_cast<std::uint64_t>(wide.get_int(i)) & mask;
+    char& byte = bytes[static_cast<std::size_t>(i / per_byte)];
+    byte = static_cast<char>(static_cast<unsigned char>(byte) |
+                             static_cast<unsigned char>(bits << (i % per_byte * type.bits)));
+  }
+  return bytes;
 }
 
 }  // namespace tessera::onnx

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "tessera/support/host_tensor.h"
@@ -25,5 +26,8 @@ std::size_t packed_bytes(const NarrowType& type, std::int64_t count);
 
 // The elements that `bytes`, of packed_bytes() for the shape, stand for.
 HostTensor widen(const NarrowType& type, const Shape& shape, std::string_view bytes);
+
+// The bytes of integers that the type holds; `wide` is of type.wide.
+std::string pack(const NarrowType& type, const HostTensor& wide);
 
 }  // namespace tessera::onnx

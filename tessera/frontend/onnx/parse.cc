@@ -4,6 +4,7 @@
 
 #include <google/protobuf/io/coded_stream.h>
 
+#include "tessera/frontend/onnx/integer_products.h"
 #include "tessera/frontend/onnx/model.h"
 #include "tessera/frontend/onnx/model_files.h"
 #include "tessera/frontend/onnx/payloads.h"
@@ -47,6 +48,14 @@ Result<void> parse_bytes(std::string_view bytes, const char* what, Message& mess
 }
 
 std::string read_domain(const std::string& domain) { return domain == "ai.onnx" ? "" : domain; }
+
+// Nodes and functions of our own domain come from rewriting only: what they promise of their
+// operands is not checked.
+Result<void> check_domain(const std::string& domain) {
+  if (domain != kOwnDomain) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    "the domain '{}' is reserved: no file may use its operators", kOwnDomain);
+}
 
 class Reader {
  public:
@@ -200,12 +209,14 @@ Result<Node> Reader::node(const pb::NodeProto& proto, Reading constants) {
   n.overload = proto.overload();
   n.inputs = strings(proto.input());
   n.outputs = strings(proto.output());
+  const auto context = [&] { return fmt::format("node '{}' ({})", n.name, n.op_type); };
+  if (const auto known = check_domain(n.domain); !known.ok()) {
+    return known.error().with_context(context());
+  }
   const Reading reading = is_constant(n) ? constants : Reading::kValues;
   for (const auto& a : proto.attribute()) {
     auto read = attribute(a, reading);
-    if (!read.ok()) {
-      return read.error().with_context(fmt::format("node '{}' ({})", n.name, n.op_type));
-    }
+    if (!read.ok()) return read.error().with_context(context());
     n.attributes.push_back(std::move(read).value());
   }
   return n;
@@ -234,6 +245,7 @@ Result<Graph> Reader::graph(const pb::GraphProto& proto, Reading reading) {
 Result<Function> Reader::function(const pb::FunctionProto& proto) {
   Function f;
   f.domain = read_domain(proto.domain());
+  TESSERA_DO(check_domain(f.domain));
   f.name = proto.name();
   f.overload = proto.overload();
   f.inputs = strings(proto.input());

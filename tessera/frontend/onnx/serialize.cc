@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "tessera/frontend/onnx/model.h"
+#include "tessera/frontend/onnx/narrow_types.h"
 #include "tessera/frontend/onnx/tensor_io.h"
 #include "tessera/support/files.h"
 
@@ -29,6 +30,8 @@ class Writer {
   Result<void> node(const Node& n, pb::NodeProto& to);
   Result<void> attribute(const Attribute& a, pb::AttributeProto& to);
   void tensor(const HostTensor& t, const std::string& name, pb::TensorProto& to);
+  Result<void> tensor(const ForeignTensor& t, const std::string& name, pb::TensorProto& to);
+  void bytes(std::string_view bytes, pb::TensorProto& to);
   Result<void> function(const Function& f, pb::FunctionProto& to);
 
   std::ostream* data_;
@@ -76,19 +79,43 @@ Result<void> write_value_info(const ValueInfo& info, pb::ValueInfoProto& to) {
 }
 
 void Writer::tensor(const HostTensor& t, const std::string& name, pb::TensorProto& to) {
-  if (data_ == nullptr || t.bytes() < kSmallTensor) return write_tensor(t, name, to);
   to.set_name(name);
   to.set_data_type(element_type_number(t.dtype()));
   for (const std::int64_t d : t.shape()) to.add_dims(d);
+  bytes({t.as<char>(), t.bytes()}, to);
+}
+
+// The narrow type whose integers the tensor holds; null where it holds no values, or floats.
+const NarrowType* written_as(const ForeignTensor& t) {
+  const NarrowType* type = find_narrow_type(t.type);
+  return type && t.widened && t.widened->dtype() == type->wide && is_int(type->wide) ? type
+                                                                                     : nullptr;
+}
+
+Result<void> Writer::tensor(const ForeignTensor& t, const std::string& name, pb::TensorProto& to) {
+  const NarrowType* type = written_as(t);
+  if (!type) return cannot_write(name, t.type);
+  to.set_name(name);
+  to.set_data_type(element_type_number(t.type));
+  for (const std::int64_t d : t.widened->shape()) to.add_dims(d);
+  bytes(pack(*type, *t.widened), to);
+  return {};
+}
+
+void Writer::bytes(std::string_view bytes, pb::TensorProto& to) {
+  if (data_ == nullptr || bytes.size() < kSmallTensor) {
+    to.set_raw_data(bytes.data(), bytes.size());
+    return;
+  }
   to.set_data_location(1);
   const std::int64_t padding = (kDataAlignment - offset_ % kDataAlignment) % kDataAlignment;
   *data_ << std::string(static_cast<std::size_t>(padding), '\0');
   offset_ += padding;
   add_entry(to, "location", location_);
   add_entry(to, "offset", std::to_string(offset_));
-  add_entry(to, "length", std::to_string(t.bytes()));
-  data_->write(t.as<char>(), static_cast<std::streamsize>(t.bytes()));
-  offset_ += static_cast<std::int64_t>(t.bytes());
+  add_entry(to, "length", std::to_string(bytes.size()));
+  data_->write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  offset_ += static_cast<std::int64_t>(bytes.size());
 }
 
 Result<void> Writer::attribute(const Attribute& a, pb::AttributeProto& to) {
@@ -117,7 +144,7 @@ Result<void> Writer::attribute(const Attribute& a, pb::AttributeProto& to) {
   } else if (const auto* list = std::get_if<std::vector<HostTensor>>(&a.value)) {
     for (const HostTensor& v : *list) tensor(v, "", *to.add_tensors());
   } else {
-    return cannot_write(a.name, std::get<ForeignTensor>(a.value).type);
+    return tensor(std::get<ForeignTensor>(a.value), a.name, *to.mutable_t());
   }
   return {};
 }
@@ -138,9 +165,10 @@ Result<void> Writer::graph(const Graph& g, pb::GraphProto& to) {
   for (const Node& n : g.nodes) TESSERA_DO(node(n, *to.add_node()));
   for (const Initializer& i : g.initializers) {
     if (const auto* foreign = std::get_if<ForeignTensor>(&i.value)) {
-      return cannot_write(i.name, foreign->type);
+      TESSERA_DO(tensor(*foreign, i.name, *to.add_initializer()));
+    } else {
+      tensor(std::get<HostTensor>(i.value), i.name, *to.add_initializer());
     }
-    tensor(std::get<HostTensor>(i.value), i.name, *to.add_initializer());
   }
   for (const ValueInfo& v : g.inputs) TESSERA_DO(write_value_info(v, *to.add_input()));
   for (const ValueInfo& v : g.outputs) TESSERA_DO(write_value_info(v, *to.add_output()));
@@ -192,6 +220,9 @@ std::int64_t tensor_bytes(const Graph& g) {
   for (const Initializer& i : g.initializers) {
     if (const auto* t = std::get_if<HostTensor>(&i.value)) {
       total += static_cast<std::int64_t>(t->bytes());
+    } else if (const auto& foreign = std::get<ForeignTensor>(i.value); written_as(foreign)) {
+      total +=
+          static_cast<std::int64_t>(packed_bytes(*written_as(foreign), foreign.widened->size()));
     }
   }
   return total;

@@ -152,6 +152,7 @@ std::vector<OpRow> quantization_rows();
 std::vector<OpRow> sequence_rows();
 std::vector<OpRow> vision_rows();
 std::vector<OpRow> contrib_rows();
+std::vector<OpRow> decoder_rows();
 const std::vector<OpRow>& op_rows();
 
 constexpr const char* kMicrosoft = "com.microsoft";

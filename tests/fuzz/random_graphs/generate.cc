@@ -23,9 +23,10 @@ std::vector<const OpRow*> rows_for(std::int64_t opset, bool waits, const GraphOp
 const std::vector<OpRow>& op_rows() {
   static const std::vector<OpRow> all = [] {
     std::vector<OpRow> rows;
-    for (const auto family : {pointwise_rows, reduction_rows, movement_rows, indexing_rows,
-                              contraction_rows, convolution_rows, normalization_rows,
-                              quantization_rows, sequence_rows, vision_rows, contrib_rows}) {
+    for (const auto family :
+         {pointwise_rows, reduction_rows, movement_rows, indexing_rows, contraction_rows,
+          convolution_rows, normalization_rows, quantization_rows, sequence_rows, vision_rows,
+          contrib_rows, decoder_rows}) {
       for (const OpRow& row : family()) rows.push_back(row);
     }
     return rows;

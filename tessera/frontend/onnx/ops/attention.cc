@@ -1,8 +1,9 @@
-// Attention and RotaryEmbedding (opset 23 on), and FlexAttention, which bodies modify.
+// Attention (opset 23 on), and FlexAttention, which bodies modify.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "tessera/frontend/onnx/ops/attention_parts.h"
 #include "tessera/frontend/onnx/ops/element_type.h"
 #include "tessera/frontend/onnx/ops/ops.h"
 #include "tessera/frontend/onnx/ops/shapes.h"
@@ -50,41 +51,8 @@ Result<Heads> read_heads(const Context& c) {
 }
 
 // Input `i` as [batch, heads, sequence, size].
-Term split_heads(Formula& f, Term x, std::int64_t heads, bool packed) {
-  if (!packed || f.failed()) return x;
-  const Shape s = f.shape(x);
-  return transpose(f, f.reshape(x, {s[0], s[1], heads, s[2] / heads}), {0, 2, 1, 3});
-}
-
-Term merge_heads(Formula& f, Term y, bool packed) {
-  if (!packed || f.failed()) return y;
-  const Shape s = f.shape(y);
-  return f.reshape(transpose(f, y, {0, 2, 1, 3}), {s[0], s[2], s[1] * s[3]});
-}
-
-// x[b, h, i, k] * y[b, g, j, k] with h / (number of h / number of g) = g: several heads of queries
-// share one of keys. With `values` y is [b, g, k, j].
-Term per_head(Formula& f, Term x, Term y, bool values) {
-  if (f.failed()) return x;
-  const Shape xs = f.shape(x), ys = f.shape(y);
-  const std::int64_t shared = xs[1] / ys[1];
-  if (shared == 1) {
-    return values ? contract(f, x, "bhik", y, "bhkj", "bhij")
-                  : contract(f, x, "bhik", y, "bhjk", "bhij");
-  }
-  const Term split = f.reshape(x, {xs[0], ys[1], shared, xs[2], xs[3]});
-  const Term product = values ? contract(f, split, "bhgik", y, "bhkj", "bhgij")
-                              : contract(f, split, "bhgik", y, "bhjk", "bhgij");
-  return f.reshape(product, {xs[0], xs[1], xs[2], values ? ys[3] : ys[2]});
-}
-
-// j - i of every score [queries, keys].
-Term distances(Formula& f, std::int64_t queries, std::int64_t keys) {
-  HostTensor t(DType::kI64, {queries, keys});
-  for (std::int64_t i = 0; i < queries; ++i) {
-    for (std::int64_t j = 0; j < keys; ++j) t.set_int(i * keys + j, j - i);
-  }
-  return f.constant(std::move(t));
+Term heads_of(Formula& f, std::size_t i, std::int64_t heads, bool packed) {
+  return packed ? split_heads(f, f.in(i), heads) : f.in(i);
 }
 
 // The given mask, as long as the keys: what it does not mention is masked.
@@ -143,9 +111,7 @@ Term apply_masks(Formula& f, Context& c, Term scores, std::int64_t past, const O
   Term valid;  // keys that exist, per batch
   if (c.has(kValidKeys)) {
     valid = f.reshape(f.cast(f.in(kValidKeys), DType::kI64), {s[0], 1, 1, 1});
-    HostTensor positions(DType::kI64, {s[3]});
-    for (std::int64_t j = 0; j < s[3]; ++j) positions.set_int(j, j);
-    scores = where(call("lt", f.constant(std::move(positions)), valid), scores, kMinusInfinity);
+    scores = where(call("lt", counting(f, s[3]), valid), scores, kMinusInfinity);
   }
   if (!o.causal && o.left < 0 && o.right < 0) return scores;
   // Query i follows `past` keys, or ends with the last of the valid ones.
@@ -194,9 +160,9 @@ Term key_weights(Formula& f, Context& c, Term scores, const Options& o) {
 Result<std::vector<ValueId>> import_attention(Context& c) {
   TESSERA_TRY(const Heads heads, read_heads(c));
   Formula f(c);
-  const Term q = split_heads(f, f.in(kQ), heads.q, heads.packed);
-  Term k = split_heads(f, f.in(kK), heads.kv, heads.packed);
-  Term v = split_heads(f, f.in(kV), heads.kv, heads.packed);
+  const Term q = heads_of(f, kQ, heads.q, heads.packed);
+  Term k = heads_of(f, kK, heads.kv, heads.packed);
+  Term v = heads_of(f, kV, heads.kv, heads.packed);
   if (f.failed()) return f.error();
   TESSERA_TRY(const Options options, read_options(c, f.shape(q)[3]));
   std::int64_t past = 0;
@@ -211,7 +177,8 @@ Result<std::vector<ValueId>> import_attention(Context& c) {
   if (options.softcap > 0) capped = call("tanh", raw / options.softcap) * options.softcap;
   const Term scores = apply_masks(f, c, capped, past, options);
   const Term weights = key_weights(f, c, scores, options);
-  const Term y = merge_heads(f, per_head(f, weights, v, true), heads.packed);
+  const Term mixed = per_head(f, weights, v, true);
+  const Term y = heads.packed ? merge_heads(f, mixed) : mixed;
   Term shown = raw;
   if (options.shown == 1) shown = capped;
   if (options.shown == 2) shown = scores;
@@ -257,71 +224,17 @@ Result<std::vector<ValueId>> import_flex_attention(Context& c) {
   return f.result(per_head(f, weights, f.cast(f.in(kV), precise), true), c.dtype(kV));
 }
 
-// Cosines or sines for x: [batch, sequence, size], from input `i` and the positions.
-Term rotation_table(Formula& f, Context& c, std::size_t i) {
-  const Term table = f.in(i);
-  if (!c.has(3)) return table;
-  return f.op("gather", {table, f.in(3)}, {{"axis", std::int64_t{0}}});
-}
-
-// Rotates pairs of the last dimension of x: neighbours, or elements half the dimension apart.
-Term rotate(Formula& f, Term x, Term cosine, Term sine, bool interleaved) {
-  if (f.failed()) return x;
-  const Shape shape = f.shape(x);
-  const std::size_t axis = shape.size() - 1;
-  const std::int64_t half = shape.back() / 2;
-  const Term a = interleaved ? slice(f, x, axis, 0, half, 2) : slice(f, x, axis, 0, half);
-  const Term b = interleaved ? slice(f, x, axis, 1, half, 2) : slice(f, x, axis, half, half);
-  const Term real = cosine * a - sine * b, imaginary = sine * a + cosine * b;
-  if (!interleaved) return concat(f, {real, imaginary}, axis);
-  Shape column = shape;
-  column.back() = half;
-  column.push_back(1);
-  return f.reshape(concat(f, {f.reshape(real, column), f.reshape(imaginary, column)}, axis + 1),
-                   shape);
-}
-
-Result<std::vector<ValueId>> import_rotary_embedding(Context& c) {
-  TESSERA_TRY(const std::int64_t interleaved, c.integer("interleaved", 0));
-  TESSERA_TRY(const std::int64_t num_heads, c.integer("num_heads", 0));
-  TESSERA_TRY(std::int64_t rotated, c.integer("rotary_embedding_dim", 0));
-  const Shape shape = c.shape(0);
-  const bool packed = shape.size() == 3;  // [batch, sequence, heads * size]
-  if (!packed && shape.size() != 4) return invalid("the input must have rank 3 or 4");
-  if (packed && (num_heads < 1 || shape[2] % num_heads != 0)) {
-    return invalid("num_heads {} does not divide {}", num_heads, shape[2]);
-  }
-  Formula f(c);
-  Term x = f.in(0);
-  if (packed) x = f.reshape(x, {shape[0], shape[1], num_heads, shape[2] / num_heads});
-  Term cosine = rotation_table(f, c, 1), sine = rotation_table(f, c, 2);
-  if (f.failed()) return f.error();
-  const std::int64_t size = f.shape(x)[3];
-  if (rotated == 0) rotated = size;
-  const Shape table = f.shape(cosine);
-  if (rotated < 0 || rotated > size || rotated % 2 != 0 || table.size() != 3 ||
-      f.shape(sine) != table || table[2] != rotated / 2) {
-    return invalid("tables {} do not rotate {} of {} elements", to_text(table), rotated, size);
-  }
-  // Heads come after the sequence when packed, before it otherwise.
-  const Shape aligned =
-      packed ? Shape{table[0], table[1], 1, table[2]} : Shape{table[0], 1, table[1], table[2]};
-  cosine = f.reshape(cosine, aligned);
-  sine = f.reshape(sine, aligned);
-  Term y = rotate(f, slice(f, x, 3, 0, rotated), cosine, sine, interleaved != 0);
-  if (rotated < size) y = concat(f, {y, slice(f, x, 3, rotated, size - rotated)}, 3);
-  return f.result({f.reshape(y, shape)});
-}
-
 }  // namespace
 
 std::vector<OnnxOp> attention_rows() {
   std::vector<OnnxOp> rows = {
       {"Attention", 23, 3, 7, import_attention},
       {"FlexAttention", 1, 3, 3, import_flex_attention, "ai.onnx.preview"},
-      {"RotaryEmbedding", 23, 3, 4, import_rotary_embedding},
   };
-  for (const OnnxOp& row : linear_attention_rows()) rows.push_back(row);
+  for (const auto family : {linear_attention_rows, rotary_embedding_rows,
+                            group_query_attention_rows, multi_head_rows}) {
+    for (const OnnxOp& row : family()) rows.push_back(row);
+  }
   return rows;
 }
 

@@ -1,6 +1,7 @@
 // Operators of domain com.microsoft that exporters and quantizers write: activations and norms.
 #include "tessera/frontend/onnx/ops/contrib.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "tessera/frontend/onnx/ops/contract.h"
@@ -37,8 +38,19 @@ Result<Values> import_quick_gelu(Context& c) {
   return f.result(x * call("sigmoid", x * alpha), c.dtype(0));
 }
 
+// The mean over the last axis and what the norm multiplies by, as training keeps them.
+std::vector<Term> norm_statistics(Formula& f, const Context& c, Term x, bool simplified,
+                                  double epsilon) {
+  const std::vector<std::int64_t> last = {c.rank(0) - 1};
+  const Term wide = f.widen(x);
+  const Term mean = simplified ? f.value(kNoValue) : f.reduce("mean", wide, last);
+  const Term apart = simplified ? wide : wide - mean;
+  const Term spread = call("sqrt", f.reduce("mean", apart * apart, last) + epsilon);
+  return {mean, call("recip", spread)};
+}
+
 // x + skip + bias?, normalised over the last axis. `simplified` has no bias of the norm and divides
-// by the root of the mean square. Output 3 is the sum; the statistics are for training.
+// by the root of the mean square. Outputs 1 and 2 are the statistics, output 3 the sum.
 Result<Values> skip_norm(Context& c, bool simplified) {
   TESSERA_TRY(const double epsilon, c.number("epsilon", simplified ? 1e-5 : 1e-12));
   if (c.rank(0) < 1) return invalid("an input of rank 2 or 3 is needed");
@@ -54,19 +66,30 @@ Result<Values> skip_norm(Context& c, bool simplified) {
   if (!simplified && c.has(3)) inputs.push_back(f.in(3));
   const Term y = f.op(simplified ? "rmsnorm" : "layernorm", inputs,
                       {{"axis", c.rank(0) - 1}, {"epsilon", epsilon}});
-  const Term none = f.value(kNoValue);
-  return f.result({y, none, none, sum});
+  std::vector<Term> outputs = {y, f.value(kNoValue), f.value(kNoValue), sum};
+  if (c.wants(1) || c.wants(2)) {
+    const std::vector<Term> statistics = norm_statistics(f, c, sum, simplified, epsilon);
+    std::copy(statistics.begin(), statistics.end(), outputs.begin() + 1);
+  }
+  return f.result(outputs);
 }
 
 Result<Values> import_skip_layer_norm(Context& c) { return skip_norm(c, false); }
 Result<Values> import_skip_rms_norm(Context& c) { return skip_norm(c, true); }
 
-Result<Values> import_rms_norm(Context& c) {
+Result<Values> import_simplified_norm(Context& c) {
   TESSERA_TRY(const double epsilon, c.number("epsilon", 1e-5));
   TESSERA_TRY(const std::int64_t given, c.integer("axis", -1));
   TESSERA_TRY(const std::int64_t axis, c.axis(given, c.rank(0)));
   Formula f(c);
-  return f.result({f.op("rmsnorm", {f.in(0), f.in(1)}, {{"axis", axis}, {"epsilon", epsilon}})});
+  std::vector<Term> outputs = {
+      f.op("rmsnorm", {f.in(0), f.in(1)}, {{"axis", axis}, {"epsilon", epsilon}})};
+  if (c.wants(1)) {
+    if (axis != c.rank(0) - 1)
+      return make_error(ErrorCode::kUnsupported, "inv_std_var over several axes");
+    outputs.push_back(norm_statistics(f, c, f.in(0), true, epsilon)[1]);
+  }
+  return f.result(outputs);
 }
 
 // x with its last two axes exchanged.
@@ -140,13 +163,13 @@ std::vector<OnnxOp> contrib_rows() {
       {"FusedMatMul", 1, 2, 2, import_fused_matmul, kMicrosoft},
       {"Gelu", 1, 1, 1, import_gelu, kMicrosoft},
       {"QuickGelu", 1, 1, 1, import_quick_gelu, kMicrosoft},
-      {"SimplifiedLayerNormalization", 1, 2, 2, import_rms_norm},
-      {"SimplifiedLayerNormalization", 1, 2, 2, import_rms_norm, kMicrosoft},
+      {"SimplifiedLayerNormalization", 1, 2, 2, import_simplified_norm},
+      {"SimplifiedLayerNormalization", 1, 2, 2, import_simplified_norm, kMicrosoft},
       {"SkipLayerNormalization", 1, 3, 5, import_skip_layer_norm, kMicrosoft},
       {"SkipSimplifiedLayerNormalization", 1, 3, 4, import_skip_rms_norm, kMicrosoft},
   };
-  for (const auto& more :
-       {quantized_contrib_rows(), quantized_attention_rows(), stored_contrib_rows()})
+  for (const auto& more : {quantized_contrib_rows(), quantized_attention_rows(),
+                           stored_contrib_rows(), gather_block_rows(), expert_rows()})
     rows.insert(rows.end(), more.begin(), more.end());
   return rows;
 }

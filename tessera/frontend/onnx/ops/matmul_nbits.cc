@@ -54,31 +54,42 @@ Result<HostTensor> unpack(const HostTensor& packed, std::int64_t rows, std::int6
   return out;
 }
 
-// A, B, scales, zero points, order of the groups, bias.
-Result<Values> import_matmul_nbits(Context& c) {
-  TESSERA_TRY(const Blocks b, read_blocks(c));
+// One for each block: packed as the weights are, or floats.
+Result<HostTensor> read_zeros(Context& c, const Blocks& b) {
+  TESSERA_TRY(const HostTensor* zeros, c.constant(3, "zero_points"));
+  if (!is_float(zeros->dtype()))
+    return unpack(*zeros, b.columns, b.count(), ceil_div(b.count() * b.bits, 8), b.bits,
+                  "zero_points");
+  if (zeros->size() != b.columns * b.count())
+    return invalid("zero_points {} for {} blocks", to_text(zeros->shape()), b.columns * b.count());
+  return zeros->reshaped({b.columns, b.count()});
+}
+
+// What the elements of each block are moved by: a zero point, or an offset behind the scale.
+struct Moved {
+  HostTensor by;
+  bool adds = false;
+};
+
+// A, B, scales, what blocks are moved by, order of the groups, bias.
+Result<Values> stored_matmul(Context& c, const Blocks& b, Moved moved) {
   if (c.has(4)) return make_error(ErrorCode::kUnsupported, "groups in another order (g_idx)");
   if (c.rank(0) < 1 || c.shape(0).back() != b.depth)
     return invalid("A {} for K={}", to_text(c.shape(0)), b.depth);
   TESSERA_TRY(const HostTensor* packed, c.constant(1, "B"));
   TESSERA_TRY(HostTensor q,
               unpack(*packed, b.columns, b.depth, b.count() * b.size * b.bits / 8, b.bits, "B"));
-  HostTensor zero(DType::kU8, {1, 1});
-  zero.set_int(0, std::int64_t{1} << (b.bits - 1));
-  if (c.has(3)) {
-    TESSERA_TRY(const HostTensor* zeros, c.constant(3, "zero_points"));
-    TESSERA_TRY(zero, unpack(*zeros, b.columns, b.count(), ceil_div(b.count() * b.bits, 8), b.bits,
-                             "zero_points"));
-  }
   if (elements(c.shape(2)) != b.columns * b.count())
     return invalid("scales {} for {} blocks", to_text(c.shape(2)), b.columns * b.count());
   Formula f(c);
   const Term scale = f.reshape(f.in(2), {b.columns, b.count()});
-  const Term weights = f.op("dequantize", {f.constant(std::move(q)), scale, f.constant(zero)},
-                            {{"axis", std::int64_t{1}},
-                             {"group", b.size},
-                             {"bits", b.bits},
-                             {"to", std::string(tessera::to_text(c.dtype(0)))}});
+  graph::Attrs attrs{{"axis", std::int64_t{1}},
+                     {"group", b.size},
+                     {"bits", b.bits},
+                     {"to", std::string(tessera::to_text(c.dtype(0)))}};
+  if (moved.adds) attrs.set("adds", std::int64_t{1});
+  const Term weights =
+      f.op("dequantize", {f.constant(std::move(q)), scale, f.constant(std::move(moved.by))}, attrs);
   if (f.failed()) return f.error();
   TESSERA_TRY(ValueId turned, c.b.transpose(weights.id, {1, 0}));
   // A known product is computed here.
@@ -89,10 +100,33 @@ Result<Values> import_matmul_nbits(Context& c) {
   return f.result({c.has(5) ? f.value(y) + f.in(5) : f.value(y)});
 }
 
+Result<Values> import_matmul_nbits(Context& c) {
+  TESSERA_TRY(const Blocks b, read_blocks(c));
+  HostTensor zero(DType::kU8, {1, 1});
+  zero.set_int(0, std::int64_t{1} << (b.bits - 1));
+  if (c.has(3)) {
+    TESSERA_TRY(zero, read_zeros(c, b));
+  }
+  return stored_matmul(c, b, {std::move(zero)});
+}
+
+// Elements are q * scale + offset, as in files of other kinds.
+Result<Values> import_matmul_offset_nbits(Context& c) {
+  TESSERA_TRY(const Blocks b, read_blocks(c));
+  TESSERA_TRY(const HostTensor* offsets, c.constant(3, "offsets"));
+  if (!is_float(offsets->dtype()) || offsets->size() != b.columns * b.count())
+    return invalid("offsets {} of {} for {} blocks", to_text(offsets->shape()),
+                   to_text(offsets->dtype()), b.columns * b.count());
+  return stored_matmul(c, b, {offsets->reshaped({b.columns, b.count()}), true});
+}
+
 }  // namespace
 
 std::vector<OnnxOp> stored_contrib_rows() {
-  return {{"MatMulNBits", 1, 3, 6, import_matmul_nbits, kMicrosoft}};
+  return {
+      {"MatMulNBits", 1, 3, 6, import_matmul_nbits, kMicrosoft},
+      {"MatMulOffsetNBits", 1, 4, 4, import_matmul_offset_nbits, kTessera},
+  };
 }
 
 }  // namespace tessera::onnx

@@ -205,7 +205,7 @@ std::vector<OnnxOp> normalization_rows() {
       {"GroupNormalization", 18, 3, 3, import_group_norm},
       {"InstanceNormalization", 1, 3, 3, import_instance_norm},
       {"LRN", 1, 1, 1, import_lrn},
-      {"LayerNormalization", 17, 2, 3, import_layer_norm},
+      {"LayerNormalization", 1, 2, 3, import_layer_norm},
       {"LpNormalization", 1, 1, 1, import_lp_norm},
       {"MeanVarianceNormalization", 9, 1, 1, import_mean_variance_norm},
       {"RMSNormalization", 23, 2, 2, import_rms_norm},

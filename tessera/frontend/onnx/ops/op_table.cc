@@ -16,9 +16,9 @@ std::vector<OnnxOp> join_families() {
   for (const auto family :
        {activation_rows,    attention_rows,   constant_rows, contraction_rows,  contrib_rows,
         control_flow_rows,  convolution_rows, host_rows,     indexing_rows,     movement_rows,
-        normalization_rows, pointwise_rows,   pooling_rows,  quantization_rows, recurrent_rows,
-        reduction_rows,     sequence_rows,    signal_rows,   text_rows,         training_rows,
-        vision_rows}) {
+        normalization_rows, pointwise_rows,   pooling_rows,  quantization_rows, random_rows,
+        recurrent_rows,     reduction_rows,   sequence_rows, signal_rows,       text_rows,
+        training_rows,      vision_rows}) {
     for (const OnnxOp& op : family()) all.push_back(op);
   }
   std::sort(all.begin(), all.end(),

@@ -18,6 +18,7 @@ std::vector<OnnxOp> contraction_rows();
 std::vector<OnnxOp> convolution_rows();
 std::vector<OnnxOp> deform_conv_rows();  // a part of convolution_rows
 std::vector<OnnxOp> pooling_rows();
+std::vector<OnnxOp> random_rows();
 std::vector<OnnxOp> reduction_rows();
 std::vector<OnnxOp> normalization_rows();
 std::vector<OnnxOp> recurrent_rows();
@@ -25,7 +26,11 @@ std::vector<OnnxOp> control_flow_rows();
 std::vector<OnnxOp> sequence_rows();
 std::vector<OnnxOp> vision_rows();
 std::vector<OnnxOp> attention_rows();
-std::vector<OnnxOp> linear_attention_rows();  // a part of attention_rows
+// Parts of attention_rows.
+std::vector<OnnxOp> linear_attention_rows();
+std::vector<OnnxOp> rotary_embedding_rows();
+std::vector<OnnxOp> group_query_attention_rows();
+std::vector<OnnxOp> multi_head_rows();
 std::vector<OnnxOp> contrib_rows();
 std::vector<OnnxOp> signal_rows();
 std::vector<OnnxOp> text_rows();

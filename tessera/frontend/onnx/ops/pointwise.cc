@@ -210,13 +210,6 @@ Result<Values> import_clip(Context& c) {
   return f.result({y});
 }
 
-Result<Values> refuse_random(Context& c) {
-  return make_error(ErrorCode::kUnsupported,
-                    "{} draws random numbers: compiled code gives the same output for the same "
-                    "input",
-                    c.node.op_type);
-}
-
 template <std::size_t n>
 void add_rows(std::vector<OnnxOp>& rows, const std::array<Direct, n>& table, int min_inputs,
               int max_inputs, Result<Values> (*import)(Context&)) {
@@ -229,7 +222,6 @@ void add_rows(std::vector<OnnxOp>& rows, const std::array<Direct, n>& table, int
 
 std::vector<OnnxOp> pointwise_rows() {
   std::vector<OnnxOp> rows = {
-      {"Bernoulli", 15, 1, 1, refuse_random},
       {"BitCast", 26, 1, 1, import_bit_cast},
       {"BitShift", 11, 2, 2, import_bit_shift},
       {"Cast", 1, 1, 1, import_cast_by_word},
@@ -240,11 +232,6 @@ std::vector<OnnxOp> pointwise_rows() {
       {"IsInf", 10, 1, 1, import_is_inf},
       {"Mean", 1, 1, -1, import_mean},
       {"Mod", 10, 2, 2, import_mod},
-      {"Multinomial", 7, 1, 1, refuse_random},
-      {"RandomNormal", 1, 0, 0, refuse_random},
-      {"RandomNormalLike", 1, 1, 1, refuse_random},
-      {"RandomUniform", 1, 0, 0, refuse_random},
-      {"RandomUniformLike", 1, 1, 1, refuse_random},
       {"Where", 9, 3, 3, import_where},
   };
   add_rows(rows, kUnary, 1, 1, import_unary);
