@@ -27,7 +27,20 @@ constexpr WrongCase kWrongCases[] = {
     {"node/test_adam_multiple", "0.755959332, want 0.75913626"},
 };
 
+// Their outputs were drawn by another generator.
+constexpr const char* kDrawnCases[] = {
+    "node/test_bernoulli",
+    "node/test_bernoulli_double",
+    "node/test_bernoulli_double_expanded",
+    "node/test_bernoulli_expanded",
+    "node/test_bernoulli_seed",
+    "node/test_bernoulli_seed_expanded",
+};
+
 bool is_excused(const std::string& name, const std::string& reason) {
+  const bool drawn =
+      std::find(std::begin(kDrawnCases), std::end(kDrawnCases), name) != std::end(kDrawnCases);
+  if (drawn && reason.find("elements differ") != std::string::npos) return true;
   return std::any_of(std::begin(kWrongCases), std::end(kWrongCases), [&](const WrongCase& c) {
     return name == c.name && reason.ends_with(c.difference);
   });

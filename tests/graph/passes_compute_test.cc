@@ -236,7 +236,7 @@ TEST(SelectAlgorithms, WinogradWithDepth) {
   EXPECT_EQ(algorithm_key(made, made.nodes[0]), algorithm_point(g, g.nodes[0], {})->name);
 }
 
-TEST(SelectAlgorithms, FewChannelsOfHalvesAreGatheredForTensorCores) {
+TEST(SelectAlgorithms, FewNarrowChannelsAreGatheredForTensorCores) {
   const auto graph = [](std::int64_t ci, DType type) {
     Net net;
     const ValueId w = net.weights({8, ci, 5, 5}, type);
@@ -254,6 +254,7 @@ TEST(SelectAlgorithms, FewChannelsOfHalvesAreGatheredForTensorCores) {
   EXPECT_EQ(count(made, "conv"), 0);
   EXPECT_EQ(count(check_pass(graph(16, DType::kF16), select_algorithms, options), "columns"), 0);
   EXPECT_EQ(count(check_pass(graph(3, DType::kF32), select_algorithms, options), "columns"), 0);
+  EXPECT_EQ(count(check_pass(graph(3, DType::kI8), select_algorithms, options), "columns"), 1);
   const Graph g = graph(3, DType::kF16);
   const plan::Point point = algorithm_point(g, g.nodes[0], options.rules).value();
   EXPECT_EQ(point.name, "columns n2 h9 w8 ci3 co8 k5x5 s2,1");

@@ -184,6 +184,30 @@ TEST(Simplify, SlicesCompose) {
   EXPECT_EQ(g.nodes[0].attrs.integers("steps"), Integers{-4});
 }
 
+// Bytes -> numbers -> bytes: round((x - zero) * from / to) + zero.
+Graph scaled_and_back(DType type, double from, double to, double zero, double other_zero) {
+  Net net;
+  const ValueId x = net.input({2, 3}, type);
+  ValueId y = net.op("cast", {x}, {{"to", std::string("f32")}});
+  y = net.op("mul", {net.op("sub", {y, net.scalar(zero)}), net.scalar(from)});
+  y = net.op("round", {net.op("div", {y, net.scalar(to)})});
+  y = net.op("add", {y, net.scalar(other_zero)});
+  return check_pass(net.finish({net.op("cast", {y}, {{"to", std::string(to_text(type))}})}),
+                    simplify);
+}
+
+TEST(Simplify, BytesThatAreScaledAndScaledBackStayAsTheyAre) {
+  for (const double scale : {1.0, 0.020113312, 3.7e-5, 911.3}) {
+    EXPECT_EQ(count(scaled_and_back(DType::kU8, scale, scale, 0, 0), "round"), 0) << scale;
+    EXPECT_EQ(count(scaled_and_back(DType::kU8, scale, scale, 17, 17), "round"), 0) << scale;
+    EXPECT_EQ(count(scaled_and_back(DType::kI8, scale, scale, 0, 0), "round"), 0) << scale;
+    // 255 steps that are a little larger are 256.
+    EXPECT_EQ(count(scaled_and_back(DType::kU8, scale * 1.003, scale, 0, 0), "round"), 1);
+    EXPECT_EQ(count(scaled_and_back(DType::kU8, scale, scale, 0, 1), "round"), 1);
+  }
+  EXPECT_EQ(count(scaled_and_back(DType::kI16, 1, 2, 0, 0), "round"), 1);
+}
+
 TEST(Simplify, ExpandBeforeBroadcastingIsSkipped) {
   const Build build = [](Net& n, ValueId x) {
     const ValueId row = n.reduce(x, "mean", {0, 1});

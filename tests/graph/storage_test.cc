@@ -208,7 +208,9 @@ TEST(Storage, RefusesWhatDoesNotFit) {
   EXPECT_THAT(refused({q, scale}, 0, 0, 8), HasSubstr("groups of 0"));
   EXPECT_THAT(refused({q, scale}, 0, 4, 3), HasSubstr("elements of 3 bits"));
   EXPECT_THAT(refused({scale, scale}, 0, 1, 8), HasSubstr("cannot dequantize f32"));
-  EXPECT_THAT(refused({q, scale, scale}, 0, 4, 8), HasSubstr("the zero point is f32"));
+  EXPECT_EQ(refused({q, scale, scale}, 0, 4, 8), "");
+  const ValueId words = b.constant(HostTensor(DType::kI32, {2, 6}));
+  EXPECT_THAT(refused({q, scale, words}, 0, 4, 8), HasSubstr("the zero point is i32"));
   const ValueId x = b.input("x", {DType::kF32, {2, 8}});
   const auto product = [&](const char* labels, std::int64_t axis, std::int64_t bits) {
     const auto made = b.add("contract_stored", {x, q, scale},

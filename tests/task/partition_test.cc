@@ -344,6 +344,21 @@ TEST(Partition, EmptyResultsAreNotComputed) {
   EXPECT_EQ(groups[0].kind, GroupKind::kEmpty);
 }
 
+// Runs check indices in memory before a kernel reads by them.
+TEST(Partition, IndicesAreStoredBeforeTheyAreUsed) {
+  const auto text = [](bool computed) {
+    Net n;
+    const ValueId x = n.input({4, 8}), ids = n.b.input("ids", {DType::kI64, {4, 8}});
+    const ValueId at = computed ? n.add("add", {ids, n.b.scalar(DType::kI64, 1)}) : ids;
+    const ValueId picked =
+        n.add("gather_elements", {n.add("tanh", {x}), *n.b.cast(at, DType::kI32)},
+              {{"axis", std::int64_t{1}}});
+    return groups_text(n.finish({picked}));
+  };
+  EXPECT_EQ(text(false), "tanh+cast+gather_elements");
+  EXPECT_EQ(text(true), "add+cast | tanh+gather_elements");
+}
+
 TEST(Partition, TheSizeOfAKernelIsBounded) {
   Net n;
   ValueId x = n.input({4, 8});

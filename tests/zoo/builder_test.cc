@@ -116,7 +116,7 @@ TEST_P(RoundTrip, SameModelAfterSerializing) {
 
 INSTANTIATE_TEST_SUITE_P(Zoo, RoundTrip,
                          ::testing::Values("mlp", "mlp@quant=dynamic", "mlp@quant=qdq",
-                                           "mlp@dtype=f16", "lenet", "squeezenet",
+                                           "mlp@dtype=f16", "mlp@dtype=bf16", "lenet", "squeezenet",
                                            "shufflenet@size=32",
                                            "bert_mini@vocab=100,layers=1,seq=8",
                                            "gpt2@vocab=100,layers=1,hidden=24,seq=8",

@@ -60,7 +60,9 @@ std::vector<std::string> small_specs() {
   for (const char* spec :
        {"resnet18@size=64,quant=qdq", "mobilenet_v2@size=64,quant=qdq", "mlp@quant=dynamic",
         "mlp@quant=qdq", "resnet18@size=64,dtype=f16", "mobilenet_v2@size=64,dtype=f16",
-        "bert_base@layers=1,vocab=64,hidden=96,dtype=f16", "vit_tiny@layers=1,batch=2,size=32"}) {
+        "bert_base@layers=1,vocab=64,hidden=96,dtype=f16", "resnet18@size=64,dtype=bf16",
+        "bert_base@layers=1,vocab=64,hidden=96,dtype=bf16",
+        "gpt2@layers=1,vocab=64,hidden=24,seq=8,dtype=bf16", "vit_tiny@layers=1,batch=2,size=32"}) {
     specs.emplace_back(spec);
   }
   return specs;
@@ -113,13 +115,15 @@ TEST_P(Values, StayAroundOneAndDependOnTheInput) {
   EXPECT_GT(std::sqrt(difference / squares), 0.01);
 }
 
-INSTANTIATE_TEST_SUITE_P(Zoo, Values,
-                         ::testing::Values("mlp", "mlp@dtype=f16", "mlp@quant=qdq",
-                                           "mlp@quant=dynamic", "lenet", "mlp@layers=60,hidden=64",
-                                           "bert_mini@layers=2,vocab=64,hidden=32,seq=8,ffn=64",
-                                           "gpt2@layers=2,vocab=64,hidden=24,seq=8",
-                                           "llama_block@hidden=32,heads=4,kv_heads=2,ffn=48,seq=8",
-                                           "lstm_lm@vocab=50,hidden=16,seq=4", "dqn@size=44"));
+INSTANTIATE_TEST_SUITE_P(
+    Zoo, Values,
+    ::testing::Values("mlp", "mlp@dtype=f16", "mlp@dtype=bf16", "mlp@quant=qdq",
+                      "bert_mini@layers=1,vocab=64,hidden=32,seq=8,ffn=64,dtype=bf16",
+                      "mlp@quant=dynamic", "lenet", "mlp@layers=60,hidden=64",
+                      "bert_mini@layers=2,vocab=64,hidden=32,seq=8,ffn=64",
+                      "gpt2@layers=2,vocab=64,hidden=24,seq=8",
+                      "llama_block@hidden=32,heads=4,kv_heads=2,ffn=48,seq=8",
+                      "lstm_lm@vocab=50,hidden=16,seq=4", "dqn@size=44"));
 
 }  // namespace
 }  // namespace tessera::zoo

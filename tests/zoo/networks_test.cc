@@ -115,7 +115,8 @@ class WellFormed : public ::testing::TestWithParam<const char*> {};
 TEST_P(WellFormed, Graph) {
   const auto model = make_model(GetParam(), {.fill_weights = false});
   ASSERT_TRUE(model.ok()) << model.error().message;
-  EXPECT_EQ(model->opsets.at(""), 17);
+  const bool bf16 = std::string_view(GetParam()).find("dtype=bf16") != std::string_view::npos;
+  EXPECT_EQ(model->opsets.at(""), bf16 ? 22 : 17);
   expect_well_formed(model->graph);
 }
 
@@ -123,6 +124,7 @@ INSTANTIATE_TEST_SUITE_P(Variants, WellFormed,
                          ::testing::Values("resnet18@quant=qdq", "resnet50@quant=qdq,batch=2",
                                            "mobilenet_v2@quant=qdq", "mlp@quant=dynamic",
                                            "mlp@quant=qdq", "bert_mini@dtype=f16,batch=2",
+                                           "bert_mini@dtype=bf16", "resnet18@dtype=bf16",
                                            "llama_block@kv_heads=32,hidden=256", "dcgan@size=96",
                                            "vit_tiny@batch=3", "lstm_lm@seq=1,layers=1"));
 

@@ -43,7 +43,7 @@ constexpr Refusal kRefusals[] = {
     {"zero", "resnet18@batch=0", "batch=0 is outside 1..65536"},
     {"negative", "resnet18@batch=-1", "batch=-1 is outside"},
     {"huge", "resnet18@size=8193", "size=8193 is outside 1..8192"},
-    {"dtype", "resnet18@dtype=f64", "dtype=f64 is not one of f32, f16"},
+    {"dtype", "resnet18@dtype=f64", "dtype=f64 is not one of f32, f16, bf16"},
     {"quant", "resnet18@quant=int4", "quant=int4 is not one of none, qdq"},
     {"quant_half", "mobilenet_v2@quant=qdq,dtype=f16", "quant=qdq needs dtype=f32"},
     {"dynamic_half", "mlp@quant=dynamic,dtype=f16", "quant=dynamic needs dtype=f32"},

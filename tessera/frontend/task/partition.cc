@@ -226,8 +226,21 @@ class Partitioner {
                        [&](std::int32_t n) { return is(n, "slice"); });
   }
 
+  // Whether `n` reads elsewhere by the elements of `id`.
+  bool is_index(std::int32_t n, ValueId id) const {
+    const std::vector<ValueId>& inputs = graph_.nodes[at(n)].inputs;
+    return (is(n, graph::fact::kIndexes) || is(n, "gather_nd")) && inputs[1] == id;
+  }
+
+  bool only_casts_integers(std::int32_t group) const {
+    return std::all_of(members_[at(group)].begin(), members_[at(group)].end(), [&](std::int32_t n) {
+      const DType from = graph_.type(graph_.nodes[at(n)].inputs[0]).dtype;
+      return is(n, "cast") && (from == DType::kI32 || from == DType::kI64);
+    });
+  }
+
   // Pointwise groups that only this reduction, pointwise or movement node reads are computed inside
-  // its kernel.
+  // its kernel; indices are not: a run looks at them before the kernel does.
   Result<void> grow_prologue(std::int32_t n) {
     const Fusion f = fusion(n);
     const bool movement = f == Fusion::kInjective || f == Fusion::kPointwise;
@@ -240,6 +253,7 @@ class Partitioner {
       if (id == kNoValue || uses_.producer[at(id)] < 0 || uses_.is_output[at(id)]) continue;
       const std::int32_t source = group_of_[at(uses_.producer[at(id)])];
       if (source == group || !(concat ? only_slices(source) : only(source, false))) continue;
+      if (is_index(n, id) && !only_casts_integers(source)) continue;
       const auto& readers = uses_.readers[at(id)];
       const bool single = std::all_of(readers.begin(), readers.end(),
                                       [&](std::int32_t r) { return group_of_[at(r)] == group; });

@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "tessera/support/float_format.h"
+
 namespace tessera::zoo {
 
-double lowest(const ModelBuilder& b) {
-  return b.dtype() == DType::kF16 ? -65504.0
-                                  : static_cast<double>(std::numeric_limits<float>::lowest());
-}
+double lowest(const ModelBuilder& b) { return -float_format(b.dtype()).largest(); }
 
 std::int64_t head_size(ModelBuilder& b, std::int64_t width, std::int64_t heads) {
   if (width % heads != 0) b.refuse("hidden={} is not a multiple of heads={}", width, heads);

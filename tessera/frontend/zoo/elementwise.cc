@@ -181,9 +181,16 @@ Value reduce_mean(ModelBuilder& b, const Value& x, std::vector<std::int64_t> axe
     shape[index_of(x, axis)] = keep ? 1 : -1;
   }
   shape.erase(std::remove(shape.begin(), shape.end(), -1), shape.end());
-  return b.node("ReduceMean", {x}, shape,
-                {attr("axes", std::move(axes)), attr("keepdims", keep ? 1 : 0)},
-                average_of(x.moments, count));
+  constexpr std::int64_t kAxesAreAnInput = 18;
+  std::vector<Value> inputs = {x};
+  Attributes attributes;
+  if (b.opset() >= kAxesAreAnInput) {
+    inputs.push_back(b.ints(axes));
+  } else {
+    attributes.push_back(attr("axes", std::move(axes)));
+  }
+  attributes.push_back(attr("keepdims", keep ? 1 : 0));
+  return b.node("ReduceMean", inputs, shape, std::move(attributes), average_of(x.moments, count));
 }
 
 }  // namespace tessera::zoo

@@ -8,6 +8,7 @@ namespace tessera::zoo {
 namespace {
 
 constexpr std::int64_t kMaxWeightBytes = std::int64_t{1} << 32;
+constexpr std::int64_t kOpset = 17, kOpsetOfBF16 = 22;
 
 }  // namespace
 
@@ -28,9 +29,14 @@ onnx::Attribute attr(std::string name, HostTensor value) {
   return {std::move(name), std::move(value), {}};
 }
 
+int onnx_number(DType float_type) {
+  if (float_type == DType::kF32) return 1;
+  return float_type == DType::kF16 ? 10 : 16;
+}
+
 ModelBuilder::ModelBuilder(std::string name, DType dtype, bool fill_weights)
     : dtype_(dtype), fill_weights_(fill_weights) {
-  model_.opsets[""] = 17;
+  model_.opsets[""] = dtype == DType::kBF16 ? kOpsetOfBF16 : kOpset;
   model_.producer = "tessera";
   model_.graph.name = std::move(name);
 }

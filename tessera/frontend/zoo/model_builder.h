@@ -46,6 +46,8 @@ onnx::Attribute attr(std::string name, HostTensor value);
 
 using Attributes = std::vector<onnx::Attribute>;
 
+int onnx_number(DType float_type);  // as TensorProto.DataType has it
+
 // The first failure is kept and returned by finish(); values made after it are placeholders.
 class ModelBuilder {
  public:
@@ -53,6 +55,8 @@ class ModelBuilder {
   ModelBuilder(std::string name, DType dtype, bool fill_weights);
 
   DType dtype() const { return dtype_; }
+  // 17; of bf16 the first in which convolutions may have it.
+  std::int64_t opset() const { return model_.opsets.at(""); }
   bool fill_weights() const { return fill_weights_; }
   bool failed() const { return error_.has_value(); }
   void fail(Error error);

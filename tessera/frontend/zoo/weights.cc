@@ -67,8 +67,9 @@ Fill spread_filters(double standard_deviation, std::int64_t row, bool centred) {
 }
 
 void fill_random(HostTensor& tensor, const std::string& name, const Fill& fill) {
-  TESSERA_CHECK(tensor.dtype() == DType::kF32 || tensor.dtype() == DType::kF16,
-                "weights are f32 or f16");
+  const DType dtype = tensor.dtype();
+  TESSERA_CHECK(dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16,
+                "weights of {}", to_text(dtype));
   constexpr std::int64_t kPiece = 16384;  // floats at a time where rows do not matter: fits L1
   Rng rng(seed_of(name));
   const std::int64_t size = tensor.size();
@@ -76,13 +77,14 @@ void fill_random(HostTensor& tensor, const std::string& name, const Fill& fill) 
   std::vector<float> piece;
   for (std::int64_t at = 0; at < size; at += row) {
     const std::int64_t n = std::min(row, size - at);
-    if (tensor.dtype() == DType::kF32) {
+    if (dtype == DType::kF32) {
       fill_row(tensor.as<float>() + at, n, rng, fill);
       continue;
     }
     piece.resize(static_cast<std::size_t>(n));
     fill_row(piece.data(), n, rng, fill);
-    std::transform(piece.begin(), piece.end(), tensor.as<std::uint16_t>() + at, f32_to_f16);
+    std::transform(piece.begin(), piece.end(), tensor.as<std::uint16_t>() + at,
+                   dtype == DType::kF16 ? f32_to_f16 : f32_to_bf16);
   }
 }
 

@@ -27,7 +27,7 @@ Fill spread(double standard_deviation);
 // (depthwise), centred.
 Fill spread_filters(double standard_deviation, std::int64_t row, bool centred);
 
-// `tensor` is f32 or f16.
+// `tensor` is f32, f16 or bf16.
 void fill_random(HostTensor& tensor, const std::string& name, const Fill& fill);
 
 }  // namespace tessera::zoo

@@ -41,13 +41,17 @@ Result<void> check_groups(const NodeView& node, std::size_t scale, const Shape& 
   return check_shared(node, scale + 1, data);
 }
 
-// dequantize {axis, group, bits, to}: (q - zero) * scale. `bits` of an element count.
+// Whether the third operand is added to the product, and no zero point.
+bool adds(const NodeView& node) { return node.attrs.integer("adds", 0) != 0; }
+
+// dequantize {axis, group, bits, to}: (q - zero) * scale. `bits` of an element count. The zero
+// point is of the type of q, or a float.
 Result<Types> infer_dequantize(const NodeView& node) {
   const DType q = node.dtype(0), to = node.attrs.dtype("to");
   const bool byte = q == DType::kI8 || q == DType::kU8;
   if (!byte || !node.has(1) || !is_float(node.dtype(1)) || !is_float(to))
     return invalid("cannot dequantize {} to {}", to_text(q), to_text(to));
-  if (node.has(2) && node.dtype(2) != q)
+  if (node.has(2) && (node.dtype(2) != q || adds(node)) && !is_float(node.dtype(2)))
     return invalid("the zero point is {}, the data {}", to_text(node.dtype(2)), to_text(q));
   const std::int64_t bits = node.attrs.integer("bits");
   if (bits != 2 && bits != 4 && bits != 8) return invalid("elements of {} bits", bits);
@@ -97,10 +101,11 @@ Result<std::vector<HostTensor>> evaluate_dequantize(const NodeView& node,
   for (std::int64_t r = 0; r < rows; ++r) {
     const std::int64_t scale_row = scales.row(r, shape), zero_row = zeros.row(r, shape);
     for (std::int64_t i = 0; i < columns; ++i) {
-      const std::int64_t z = zero ? in[2]->get_int(zero_row + zeros.column(i)) : 0;
-      const auto difference = static_cast<double>(q.get_int(r * columns + i) - z);
-      const double product = difference * in[1]->get_float(scale_row + scales.column(i));
-      out.set_float(r * columns + i, round_float(compute, product));
+      const double z = zero ? in[2]->get_float(zero_row + zeros.column(i)) : 0;
+      const auto element = static_cast<double>(q.get_int(r * columns + i));
+      const double scale = in[1]->get_float(scale_row + scales.column(i));
+      const double value = adds(node) ? element * scale + z : (element - z) * scale;
+      out.set_float(r * columns + i, round_float(compute, value));
     }
   }
   return std::vector<HostTensor>{std::move(out)};
@@ -119,19 +124,23 @@ Result<Buffers> define_dequantize(te::DagBuilder& b, const std::string& name, co
   };
   return Buffers{b.compute(name, axes_over(node.shape(0)), [&](const te::Indices& at) {
     ir::Expr value = te::to_type(t, te::at(in[0], at));
-    if (node.has(2)) value = value - shared(in[2], at);
-    return te::to_type(to, value * shared(in[1], at));
+    if (node.has(2) && !adds(node)) value = value - shared(in[2], at);
+    value = value * shared(in[1], at);
+    if (node.has(2) && adds(node)) value = value + shared(in[2], at);
+    return te::to_type(to, value);
   })};
 }
 
-// contract_stored {a, b, out, bits, axis, group, offset}: operands are x, the data, its scale and
-// its zero point. Data of 0 bits have elements of their own, others words of i32 along `axis`.
+// contract_stored {a, b, out, bits, axis, group, offset, adds}: operands are x, the data, its scale
+// and its zero point, or what is added. Data of 0 bits have elements of their own, others words of
+// i32 along `axis`.
 te::Storage storage_of(const NodeView& node) {
   return {.bits = static_cast<int>(node.attrs.integer("bits")),
           .axis = static_cast<std::size_t>(node.attrs.integer("axis")),
           .group = node.attrs.integer("group"),
           .scale = {},
           .zero = {},
+          .adds = adds(node),
           .offset = node.attrs.integer("offset")};
 }
 

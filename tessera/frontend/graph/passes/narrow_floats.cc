@@ -97,8 +97,9 @@ class ConvertFloats {
     Node tried = node;
     if (tried.attrs.has("to") && tried.attrs.dtype("to") == from_)
       tried.attrs.set("to", std::string(tessera::to_text(to_)));
+    // Scales stay as narrow as they are stored.
     for (ValueId& id : tried.inputs) {
-      if (is_from(id)) id = as(id, to_);
+      if (is_from(id) && !tried.op->is(fact::kUnpacks)) id = as(id, to_);
     }
     const auto types = tried.op->infer(view(graph_, tried));
     bool same = types.ok() && types->size() == tried.outputs.size();

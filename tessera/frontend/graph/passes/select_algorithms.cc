@@ -196,7 +196,7 @@ std::optional<plan::Point> algorithm_point(const Graph& graph, const Node& node,
     return plan::algorithm_point(conv, rules);
   }
   const DType type = graph.type(node.inputs[0]).dtype;
-  if ((type == DType::kF16 || type == DType::kBF16) && graph.constant(node.inputs[1])) {
+  if (size_bytes(type) <= 2 && graph.constant(node.inputs[1])) {
     if (auto point = plan::columns_point(conv, rules)) return point;
   }
   if (auto point = rows_point(graph, node, conv, rules)) return point;

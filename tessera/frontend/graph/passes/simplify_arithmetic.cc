@@ -105,9 +105,80 @@ Result<ValueId> simplify_div(Editor& e, const Node& node, const PassOptions& opt
   return e.add("mul", {x, e.constant(std::move(*factor))});
 }
 
+// Arithmetic of f32 on one value and numbers, with each operation rounded.
+class Chain {
+ public:
+  // What stands between `value` and the integer that it is made from; kNoValue: something else.
+  ValueId begin(const Editor& e, ValueId value) {
+    constexpr std::size_t kLongest = 8;
+    for (;;) {
+      const Node* node = e.producer(value);
+      if (!node || steps_.size() == kLongest || e.dtype(value) != DType::kF32) return kNoValue;
+      const std::string_view op = node->op->name;
+      if (op == "cast") return node->inputs[0];
+      if (op == "round") {
+        steps_.push_back({'r', 0, false});
+        value = node->inputs[0];
+        continue;
+      }
+      const char sign = op == "add" ? '+' : op == "sub" ? '-' : op == "mul" ? '*' : '/';
+      if (sign == '/' && op != "div") return kNoValue;
+      const bool mirrored = e.constant_of(node->inputs[0]) != nullptr;
+      const std::optional<double> number = splat_of(e.constant_of(node->inputs[mirrored ? 0 : 1]));
+      if (!number) return kNoValue;
+      steps_.push_back({sign, static_cast<float>(*number), mirrored});
+      value = node->inputs[mirrored ? 1 : 0];
+    }
+  }
+
+  float operator()(float v) const {
+    for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) v = apply(*step, v);
+    return v;
+  }
+
+ private:
+  struct Step {
+    char sign;
+    float number;
+    bool mirrored;  // the number stands on the left
+  };
+  static float apply(const Step& s, float v) {
+    const float a = s.mirrored ? s.number : v, b = s.mirrored ? v : s.number;
+    switch (s.sign) {
+      case 'r':
+        return std::nearbyint(v);
+      case '+':
+        return a + b;
+      case '-':
+        return a - b;
+      case '*':
+        return a * b;
+      default:
+        return a / b;
+    }
+  }
+  std::vector<Step> steps_;  // the last one first
+};
+
+// Bytes that are scaled to numbers and back to bytes of the same scale, as a quantised model does
+// on both sides of a concatenation: each of them becomes itself.
+ValueId same_bytes(const Editor& e, const Node& node) {
+  const DType type = node.attrs.dtype("to");
+  if (!is_int(type) || size_bytes(type) != 1) return kNoValue;
+  Chain chain;
+  const ValueId x = chain.begin(e, node.inputs[0]);
+  if (x == kNoValue || !same_type(e, node, x)) return kNoValue;
+  const int low = is_signed_int(type) ? -128 : 0;
+  for (int q = low; q < low + 256; ++q) {
+    if (chain(static_cast<float>(q)) != static_cast<float>(q)) return kNoValue;
+  }
+  return x;
+}
+
 Result<ValueId> simplify_cast(Editor& e, const Node& node) {
   const ValueId x = node.inputs[0];
   if (same_type(e, node, x)) return x;
+  if (const ValueId bytes = same_bytes(e, node); bytes != kNoValue) return bytes;
   const Node* inner = e.producer(x, "cast");
   if (!inner) return kNoValue;
   const ValueId source = inner->inputs[0];

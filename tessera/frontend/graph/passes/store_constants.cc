@@ -82,6 +82,8 @@ Result<ValueId> store(Editor& e, const Node& product, const Stored& stored,
               {"axis", static_cast<std::int64_t>(axis)},
               {"group", group},
               {"offset", std::int64_t{0}}};
+  const bool adds = stored.node->attrs.integer("adds", 0) != 0;
+  if (adds) attrs.set("adds", std::int64_t{1});
   std::vector<ValueId> inputs = {product.inputs[1 - stored.weights]};
   const std::vector<ValueId> parts = stored.node->inputs;  // adding values moves nodes' graph
   ValueId data = parts[0];
@@ -99,7 +101,7 @@ Result<ValueId> store(Editor& e, const Node& product, const Stored& stored,
   inputs.push_back(data);
   inputs.insert(inputs.end(), parts.begin() + 1, parts.end());
   const HostTensor* zero = parts.size() > 2 ? e.constant_of(parts[2]) : nullptr;
-  if (zero && is_uniform(*zero)) {
+  if (zero && !adds && is_int(zero->dtype()) && is_uniform(*zero)) {
     attrs.set("offset", attrs.integer("offset") + zero->get_int(0));
     inputs.pop_back();
   }

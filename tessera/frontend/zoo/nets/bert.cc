@@ -29,8 +29,7 @@ Value embed(ModelBuilder& b, const Settings& s, const Value& ids, const Value& t
 Value extended_mask(ModelBuilder& b, const Value& mask) {
   b.scope("");
   const Value wide = unsqueeze(b, unsqueeze(b, mask, 1), 2);
-  Value m = b.node("Cast", {wide}, wide.shape, {attr("to", b.dtype() == DType::kF16 ? 10 : 1)}, {},
-                   b.dtype());
+  Value m = b.node("Cast", {wide}, wide.shape, {attr("to", onnx_number(b.dtype()))}, {}, b.dtype());
   m.moments = {.mean = 1, .var = 0};
   m = mul(b, sub(b, b.scalar(1), m), b.scalar(lowest(b)));
   m.moments = {.mean = 0, .var = 0};

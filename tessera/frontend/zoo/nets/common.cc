@@ -11,7 +11,7 @@ ZooEntry plain_entry(std::string name, std::string doc, Build build, std::vector
           .aliases = {},
           .doc = std::move(doc),
           .params = std::move(params),
-          .words = {{"dtype", {"f32", "f16"}, "type of weights and activations"}},
+          .words = {{"dtype", {"f32", "f16", "bf16"}, "type of weights and activations"}},
           .build = build};
 }
 

@@ -116,9 +116,13 @@ ir::Expr stored_element(const ir::Buffer& data, const Storage& storage, const In
                                                 (scale * ir::imm(acc, steps))
                                           : to_type(acc, q) * scale;
   if (!storage.zero && offset == 0) return value;
+  // The second part does not change within a group: a multiply-add for each element.
+  if (storage.adds) {
+    const ir::Expr added = shared_at(storage.zero);
+    return value + (offset == 0 ? added : added - ir::imm(acc, offset) * scale);
+  }
   ir::Expr zero = ir::imm(acc, offset);
   if (storage.zero) zero = offset == 0 ? shared_at(storage.zero) : shared_at(storage.zero) + zero;
-  // The product of both does not change within a group: a multiply-add for each element.
   return value - zero * scale;
 }
 

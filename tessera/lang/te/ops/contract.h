@@ -14,14 +14,15 @@ struct OperandPart {
 };
 
 // How the right operand lies in memory where that is narrower than what it stands for: an element q
-// of the data means (q - zero) * scale.
+// of the data means (q - zero) * scale, or q * scale + zero where it `adds`.
 struct Storage {
   int bits = 0;            // of an element, several in a word of i32, the first lowest; 0: one each
   std::size_t axis = 0;    // of the operand: along which words lie, and neighbours share scales
   std::int64_t group = 1;  // neighbours with a scale and a zero point in common
   // As many dimensions as the operand, of extent 1 where all elements share them. Null: 1 and 0.
   ir::Buffer scale, zero;
-  std::int64_t offset = 0;  // added to all zero points
+  bool adds = false;
+  std::int64_t offset = 0;  // of q: the data hold q + offset
 
   std::int64_t per_word() const { return bits == 0 ? 1 : 32 / bits; }
 };
