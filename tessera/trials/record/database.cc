@@ -1,36 +1,17 @@
 #include "tessera/trials/record/database.h"
 
+#include <ctime>
 #include <filesystem>
-#include <mutex>
 #include <set>
-#include <unordered_map>
+#include <utility>
 
-#include "tessera/support/hash.h"
-#include "tessera/trials/record/row.h"
+#include "tessera/trials/record/database_impl.h"
+#include "tessera/trials/record/database_name.h"
 #include "tessera/trials/record/schema.h"
 #include "tessera/trials/record/session_owner.h"
-#include "tessera/trials/record/statement.h"
 
 namespace tessera::record {
 namespace {
-
-// Ids and texts kept in memory; files of any size are read and written with the same.
-constexpr std::size_t kMostKnown = 20'000;
-
-// Older tables have no schedules, or no subjects.
-std::string select_of(std::int64_t version) {
-  return fmt::format(
-      "SELECT r.id, r.session, f.text, k.text, t.text, r.threads, r.candidate, r.digest, o.text,"
-      " r.reason, r.samples, r.seconds, r.calibration, r.build_ms, p.text, r.seed, r.trial, r.time,"
-      " r.extra, {}, {} FROM records r JOIN texts f ON f.id = r.format JOIN texts k ON k.id = "
-      "r.task"
-      " JOIN texts t ON t.id = r.target JOIN texts o ON o.id = r.outcome"
-      " JOIN texts p ON p.id = r.policy{}",
-      version < 2 ? "NULL, 0" : "s.lines, r.quiet",
-      version < 3 ? "0, '', 0, 0, 0, 0, 0"
-                  : "r.subject, r.model, r.cold, r.evicted, r.unchecked, r.default_s, r.memory_s",
-      version < 2 ? "" : " LEFT JOIN schedules s ON s.id = r.schedule");
-}
 
 // " WHERE ..." with the parameters of `filter` in order. A text that no record has matches nothing.
 std::string condition(const Filter& filter, std::int64_t version) {
@@ -72,244 +53,55 @@ void bind_filter(const Filter& filter, Statement& statement) {
   if (filter.threads != 0) statement.bind(next++, std::int64_t{filter.threads});
 }
 
-// For one statement that returns nothing.
-Result<void> finish(Statement& statement) {
-  TESSERA_TRY(const bool row, statement.step());
-  if (row) statement.reset();
-  return {};
-}
-
-void bind_task(const TaskRow& task, Statement& statement) {
-  statement.bind(0, task.key);
-  statement.bind(1, task.name);
-  statement.bind(2, task.definition);
-  statement.bind(3, task.flops);
-  statement.bind(4, task.bytes);
-}
-
-Result<std::vector<TaskRow>> tasks_of(const Connection& connection) {
-  TESSERA_TRY(Statement select, connection.prepare("SELECT key, name, definition, flops, bytes"
-                                                   " FROM tasks ORDER BY id"));
-  std::vector<TaskRow> rows;
-  while (true) {
-    TESSERA_TRY(const bool row, select.step());
-    if (!row) return rows;
-    rows.push_back({.key = select.text(0),
-                    .name = select.text(1),
-                    .definition = select.text(2),
-                    .flops = select.real(3),
-                    .bytes = select.real(4)});
-  }
-}
-
 }  // namespace
-
-struct Database::Impl {
-  Impl(Connection c, std::int64_t v)
-      : connection(std::move(c)), version(v), select(select_of(version)) {}
-
-  Result<std::int64_t> intern(const std::string& text);
-  void bound_ids();  // between records
-  // The id of a schedule that is not empty; its lines are kept once.
-  Result<std::int64_t> intern_schedule(const Record& record);
-  Result<void> insert(Statement& statement, const Record& record);
-  void forget();  // what went with a batch that failed
-  Result<Record> record_of(const Statement& row);
-  Result<std::string> text_of(std::int64_t id);
-
-  Result<void> update_tasks(const std::function<TaskRow(const TaskRow&)>& update);
-  Result<std::int64_t> update_records(const std::function<void(Record*)>& update);
-
-  Connection connection;
-  std::int64_t version;
-  std::string select;
-  std::mutex writing;
-  // Some of the ids that are on disk or in this batch.
-  std::unordered_map<std::string, std::int64_t> texts, schedules;
-  std::mutex reading;
-  std::unordered_map<std::int64_t, std::string> lines;  // of schedules, by id
-};
-
-void Database::Impl::bound_ids() {
-  if (texts.size() > kMostKnown) texts.clear();
-  if (schedules.size() > kMostKnown) schedules.clear();
-}
-
-Result<std::string> Database::Impl::text_of(std::int64_t id) {
-  const std::lock_guard lock(reading);
-  if (const auto it = lines.find(id); it != lines.end()) return it->second;
-  TESSERA_TRY(Statement find, connection.prepare("SELECT text FROM texts WHERE id = ?"));
-  find.bind(0, id);
-  TESSERA_TRY(const bool known, find.step());
-  if (!known) {
-    return make_error(ErrorCode::kIo, "{}: a schedule has a line that is not there",
-                      connection.path());
-  }
-  if (lines.size() >= kMostKnown) lines.clear();
-  return lines[id] = find.text(0);
-}
-
-Result<Record> Database::Impl::record_of(const Statement& row) {
-  Record r;
-  r.id = row.integer(0);
-  r.session = row.integer(1);
-  r.format = row.text(2);
-  r.task = row.text(3);
-  r.target = row.text(4);
-  r.threads = static_cast<int>(row.integer(5));
-  r.candidate = row.text(6);
-  r.schedule_digest = row.text(7);
-  r.outcome = row.text(8);
-  r.reason = row.text(9);
-  r.samples_s = row.samples(10);
-  r.seconds = row.real(11);
-  r.calibration_s = row.real(12);
-  r.build_ms = row.real(13);
-  r.policy = row.text(14);
-  r.seed = static_cast<std::uint64_t>(row.integer(15));
-  r.trial = row.integer(16);
-  r.unix_time = row.integer(17);
-  r.extra = row.text(18);
-  for (const std::int64_t id : row.ids(19)) {
-    TESSERA_TRY(const std::string line, text_of(id));
-    r.schedule += line + "\n";
-  }
-  r.quiet = row.integer(20) != 0;
-  const std::int64_t subject = row.integer(21);
-  if (subject < 0 || subject > static_cast<int>(Subject::kModel)) {
-    return make_error(ErrorCode::kIo, "{}: record {} is of an unknown subject {}",
-                      connection.path(), r.id, subject);
-  }
-  r.subject = static_cast<Subject>(subject);
-  r.model = row.text(22);
-  r.cold = row.integer(23) != 0;
-  r.evicted_bytes = row.integer(24);
-  r.unchecked = row.integer(25) != 0;
-  r.default_s = row.real(26);
-  r.memory_s = row.real(27);
-  if (version < 3) take_marks(&r);
-  return r;
-}
-
-void Database::Impl::forget() {
-  texts.clear();
-  schedules.clear();
-  const std::lock_guard lock(reading);
-  lines.clear();
-}
-
-Result<std::int64_t> Database::Impl::intern_schedule(const Record& r) {
-  const std::string digest = to_hex(hash_bytes(r.schedule));
-  if (const auto it = schedules.find(digest); it != schedules.end()) return it->second;
-  TESSERA_TRY(Statement find, connection.prepare("SELECT id FROM schedules WHERE digest = ?"));
-  find.bind(0, digest);
-  TESSERA_TRY(const bool known, find.step());
-  if (known) return schedules[digest] = find.integer(0);
-  std::vector<std::int64_t> ids;
-  for (std::size_t at = 0; at < r.schedule.size();) {
-    const std::size_t end = std::min(r.schedule.find('\n', at), r.schedule.size());
-    TESSERA_TRY(const std::int64_t id, intern(r.schedule.substr(at, end - at)));
-    ids.push_back(id);
-    at = end + 1;
-  }
-  TESSERA_TRY(Statement add,
-              connection.prepare("INSERT INTO schedules (digest, lines) VALUES (?, ?)"));
-  add.bind(0, digest);
-  add.bind_ids(1, ids);
-  TESSERA_DO(finish(add));
-  return schedules[digest] = connection.last_id();
-}
-
-Result<std::int64_t> Database::Impl::intern(const std::string& text) {
-  if (const auto it = texts.find(text); it != texts.end()) return it->second;
-  TESSERA_TRY(Statement find, connection.prepare("SELECT id FROM texts WHERE text = ?"));
-  find.bind(0, text);
-  TESSERA_TRY(const bool known, find.step());
-  if (known) return texts[text] = find.integer(0);
-  TESSERA_TRY(Statement add, connection.prepare("INSERT INTO texts (text) VALUES (?)"));
-  add.bind(0, text);
-  TESSERA_DO(finish(add));
-  return texts[text] = connection.last_id();
-}
-
-Result<void> Database::Impl::insert(Statement& statement, const Record& r) {
-  bound_ids();
-  int next = 0;
-  statement.bind(next++, r.session);
-  for (const std::string* text : {&r.format, &r.task, &r.target, &r.outcome, &r.policy}) {
-    TESSERA_TRY(const std::int64_t id, intern(*text));
-    statement.bind(next++, id);
-  }
-  statement.bind(next++, std::int64_t{r.threads});
-  statement.bind(next++, r.candidate);
-  statement.bind(next++, r.schedule_digest);
-  statement.bind(next++, r.reason);
-  statement.bind_samples(next++, r.samples_s);
-  statement.bind(next++, r.seconds);
-  statement.bind(next++, r.calibration_s);
-  statement.bind(next++, r.build_ms);
-  statement.bind(next++, static_cast<std::int64_t>(r.seed));
-  statement.bind(next++, r.trial);
-  statement.bind(next++, r.unix_time);
-  statement.bind(next++, r.extra);
-  std::int64_t schedule = 0;
-  if (!r.schedule.empty()) {
-    TESSERA_TRY(schedule, intern_schedule(r));
-  }
-  statement.bind(next++, schedule);
-  statement.bind(next++, std::int64_t{r.quiet});
-  statement.bind(next++, static_cast<std::int64_t>(r.subject));
-  statement.bind(next++, r.model);
-  statement.bind(next++, std::int64_t{r.cold});
-  statement.bind(next++, r.evicted_bytes);
-  statement.bind(next++, std::int64_t{r.unchecked});
-  statement.bind(next++, r.default_s);
-  statement.bind(next++, r.memory_s);
-  return finish(statement);
-}
 
 Database::Database(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Database::Database(Database&&) noexcept = default;
 Database& Database::operator=(Database&&) noexcept = default;
 Database::~Database() = default;
 
-Result<Database> Database::open(const std::string& path, std::int64_t max_bytes) {
-  std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return make_error(ErrorCode::kIo, "{}: is a folder", path);
+Result<Database> Database::open(const std::string& place, std::int64_t max_bytes,
+                                std::chrono::milliseconds patience) {
+  if (!is_server_url(place)) {
+    std::error_code error;
+    if (std::filesystem::is_directory(place, error)) {
+      return make_error(ErrorCode::kIo, "{}: is a folder", place);
+    }
+    const std::filesystem::path folder = std::filesystem::path(place).parent_path();
+    if (!folder.empty() && !std::filesystem::is_directory(folder, error)) {
+      return make_error(ErrorCode::kIo, "{}: there is no folder {}", place, folder.string());
+    }
   }
-  const std::filesystem::path folder = std::filesystem::path(path).parent_path();
-  if (!folder.empty() && !std::filesystem::is_directory(folder, error)) {
-    return make_error(ErrorCode::kIo, "{}: there is no folder {}", path, folder.string());
-  }
-  TESSERA_TRY(Connection connection, Connection::open(path, Connection::Mode::kCreate));
+  TESSERA_TRY(Connection connection, Connection::open(place, Connection::Mode::kCreate, patience));
   TESSERA_DO(prepare_schema(connection));
-  if (max_bytes > 0) {
+  if (max_bytes > 0 && !connection.is_server()) {
     TESSERA_TRY(const std::int64_t page, connection.query_integer("PRAGMA page_size"));
     const std::int64_t pages =
         std::max<std::int64_t>(1, max_bytes / std::max<std::int64_t>(1, page));
-    TESSERA_DO(connection.execute(fmt::format("PRAGMA max_page_count = {}", pages).c_str()));
+    TESSERA_DO(connection.execute(fmt::format("PRAGMA max_page_count = {}", pages)));
   }
   return Database(std::make_unique<Impl>(std::move(connection), kSchemaVersion));
 }
 
-Result<Database> Database::open_read_only(const std::string& path) {
+Result<Database> Database::open_read_only(const std::string& place,
+                                          std::chrono::milliseconds patience) {
+  const bool server = is_server_url(place);
   std::error_code error;
-  if (std::filesystem::is_directory(path, error)) {
-    return make_error(ErrorCode::kIo, "{}: is a folder", path);
+  if (!server && std::filesystem::is_directory(place, error)) {
+    return make_error(ErrorCode::kIo, "{}: is a folder", place);
   }
-  if (!std::filesystem::exists(path, error)) {
-    return make_error(ErrorCode::kUnavailable, "{}: there is no such database", path);
+  if (!server && !std::filesystem::exists(place, error)) {
+    return make_error(ErrorCode::kUnavailable, "{}: there is no such database", place);
   }
   std::int64_t version = kSchemaVersion;
   const auto open = [&](Connection::Mode mode) -> Result<Connection> {
-    TESSERA_TRY(Connection connection, Connection::open(path, mode));
+    TESSERA_TRY(Connection connection, Connection::open(place, mode, patience));
     TESSERA_TRY(version, check_schema(connection));
     return connection;
   };
   Result<Connection> connection = open(Connection::Mode::kRead);
   // WAL needs a file beside the database; where none can be made nobody else writes either.
-  if (!connection.ok() && !std::filesystem::exists(path + "-wal", error)) {
+  if (!server && !connection.ok() && !std::filesystem::exists(place + "-wal", error)) {
     Result<Connection> again = open(Connection::Mode::kImmutable);
     if (again.ok()) connection = std::move(again);
   }
@@ -319,78 +111,76 @@ Result<Database> Database::open_read_only(const std::string& path) {
 
 Result<std::int64_t> Database::begin_session(const SessionRow& s) {
   const std::lock_guard lock(impl_->writing);
-  TESSERA_TRY(Transaction transaction, Transaction::begin(impl_->connection));
-  TESSERA_TRY(Statement add,
-              impl_->connection.prepare(
-                  "INSERT INTO sessions (model, target, options, version, threads, seed, started,"
-                  " ended, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"));
-  int next = 0;
-  for (const std::string* text : {&s.model, &s.target, &s.options, &s.version}) {
-    add.bind(next++, *text);
-  }
-  add.bind(next++, std::int64_t{s.threads});
-  add.bind(next++, static_cast<std::int64_t>(s.seed));
-  add.bind(next++, s.started);
-  add.bind(next++, s.ended);
-  add.bind(next++, s.state.empty() || s.state == "running" ? running_here() : s.state);
-  TESSERA_DO(finish(add));
-  const std::int64_t id = impl_->connection.last_id();
-  TESSERA_DO(transaction.commit());
+  std::int64_t id = 0;
+  TESSERA_DO(impl_->connection.transact([&]() -> Result<void> {
+    TESSERA_TRY(Statement add,
+                impl_->connection.prepare(
+                    "INSERT INTO sessions (model, target, options, version, threads, seed, started,"
+                    " ended, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"));
+    SessionRow kept = s;
+    if (s.state.empty() || s.state == "running") kept.state = running_here();
+    bind_session(kept, add);
+    TESSERA_TRY([[maybe_unused]] const bool row, add.step());
+    id = add.integer(0);
+    add.reset();
+    return {};
+  }));
   return id;
 }
 
 Result<void> Database::end_session(std::int64_t session, const std::string& state) {
   const std::lock_guard lock(impl_->writing);
-  TESSERA_TRY(Transaction transaction, Transaction::begin(impl_->connection));
-  TESSERA_TRY(Statement end,
-              impl_->connection.prepare("UPDATE sessions SET state = ?, ended = strftime('%s', "
-                                        "'now') WHERE id = ? RETURNING id"));
-  end.bind(0, state);
-  end.bind(1, session);
-  TESSERA_TRY(const bool known, end.step());
-  if (!known) {
-    return make_error(ErrorCode::kInvalidArgument, "{}: has no session {}",
-                      impl_->connection.path(), session);
-  }
-  end.reset();
-  return transaction.commit();
+  return impl_->connection.transact([&]() -> Result<void> {
+    TESSERA_TRY(Statement end,
+                impl_->connection.prepare(
+                    "UPDATE sessions SET state = ?, ended = ? WHERE id = ? RETURNING id"));
+    end.bind(0, state);
+    end.bind(1, static_cast<std::int64_t>(std::time(nullptr)));
+    end.bind(2, session);
+    TESSERA_TRY(const bool known, end.step());
+    if (!known) {
+      return make_error(ErrorCode::kInvalidArgument, "{}: has no session {}",
+                        impl_->connection.name(), session);
+    }
+    end.reset();
+    return {};
+  });
 }
 
 Result<void> Database::add_tasks(const std::vector<TaskRow>& tasks) {
   const std::lock_guard lock(impl_->writing);
-  TESSERA_TRY(Transaction transaction, Transaction::begin(impl_->connection));
-  TESSERA_TRY(Statement add, impl_->connection.prepare(
-                                 "INSERT OR IGNORE INTO tasks (key, name, definition, flops, bytes)"
-                                 " VALUES (?, ?, ?, ?, ?)"));
-  for (const TaskRow& task : tasks) {
-    bind_task(task, add);
-    TESSERA_DO(finish(add));
-  }
-  return transaction.commit();
+  return impl_->connection.transact([&]() -> Result<void> {
+    TESSERA_TRY(Statement add,
+                impl_->connection.prepare("INSERT INTO tasks (key, name, definition, flops, bytes)"
+                                          " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"));
+    for (const TaskRow& task : tasks) {
+      bind_task(task, add);
+      TESSERA_DO(add.finish());
+    }
+    return {};
+  });
 }
 
 Result<void> Database::append(const std::vector<Record>& records) {
   const std::lock_guard lock(impl_->writing);
+  bool again = false;
   const auto write = [&]() -> Result<void> {
-    TESSERA_TRY(Transaction transaction, Transaction::begin(impl_->connection));
-    TESSERA_TRY(
-        Statement add,
-        impl_->connection.prepare(
-            "INSERT INTO records (session, format, task, target, outcome, policy, threads,"
-            " candidate, digest, reason, samples, seconds, calibration, build_ms, seed, trial,"
-            " time, extra, schedule, quiet, subject, model, cold, evicted, unchecked, default_s,"
-            " memory_s) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?,"
-            " ?, ?, ?, ?, ?)"));
-    for (const Record& record : records) TESSERA_DO(impl_->insert(add, record));
-    return transaction.commit();
+    if (std::exchange(again, true)) impl_->forget();
+    TESSERA_DO(impl_->intern_all(records));
+    TESSERA_TRY(Statement add, impl_->connection.prepare(kInsertRecord));
+    for (const Record& record : records) {
+      TESSERA_DO(impl_->bind_record(add, record));
+      TESSERA_DO(add.finish());
+    }
+    return {};
   };
-  Result<void> result = write();
+  Result<void> result = impl_->connection.transact(write);
   if (!result.ok()) impl_->forget();
   return result;
 }
 
 Result<bool> Database::is_outdated() const {
-  TESSERA_TRY(const std::int64_t version, impl_->connection.query_integer("PRAGMA user_version"));
+  TESSERA_TRY(const std::int64_t version, content_version(impl_->connection));
   return version < kContentVersion;
 }
 
@@ -399,15 +189,15 @@ Result<void> Database::Impl::update_tasks(const std::function<TaskRow(const Task
   TESSERA_TRY(Statement remove, connection.prepare("DELETE FROM tasks WHERE key = ?"));
   // Two tasks may turn out to be one.
   TESSERA_TRY(Statement add,
-              connection.prepare("INSERT OR IGNORE INTO tasks (key, name, definition, flops, bytes)"
-                                 " VALUES (?, ?, ?, ?, ?)"));
+              connection.prepare("INSERT INTO tasks (key, name, definition, flops, bytes)"
+                                 " VALUES (?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"));
   for (const TaskRow& old : tasks) {
     const TaskRow now = update(old);
     if (now == old) continue;
     remove.bind(0, old.key);
-    TESSERA_DO(finish(remove));
+    TESSERA_DO(remove.finish());
     bind_task(now, add);
-    TESSERA_DO(finish(add));
+    TESSERA_DO(add.finish());
   }
   return {};
 }
@@ -446,7 +236,7 @@ Result<std::int64_t> Database::Impl::update_records(const std::function<void(Rec
       write.bind(2, schedule);
       write.bind(3, r.schedule_digest);
       write.bind(4, r.id);
-      TESSERA_DO(finish(write));
+      TESSERA_DO(write.finish());
     }
   }
 }
@@ -454,19 +244,20 @@ Result<std::int64_t> Database::Impl::update_records(const std::function<void(Rec
 Result<std::int64_t> Database::update(const std::function<TaskRow(const TaskRow&)>& task,
                                       const std::function<void(Record*)>& record) {
   const std::lock_guard lock(impl_->writing);
-  const auto write = [&]() -> Result<std::int64_t> {
-    TESSERA_TRY(Transaction transaction, Transaction::begin(impl_->connection));
+  std::int64_t changed = 0;
+  bool again = false;
+  const Result<void> result = impl_->connection.transact([&]() -> Result<void> {
+    if (std::exchange(again, true)) impl_->forget();
     TESSERA_DO(impl_->update_tasks(task));
-    TESSERA_TRY(const std::int64_t changed, impl_->update_records(record));
-    TESSERA_DO(impl_->connection.execute(
-        fmt::format("PRAGMA user_version = {}", kContentVersion).c_str()));
-    TESSERA_DO(transaction.commit());
-    return changed;
-  };
-  Result<std::int64_t> result = write();
-  if (!result.ok()) impl_->forget();
-  return result;
+    TESSERA_TRY(changed, impl_->update_records(record));
+    return keep_content_version(impl_->connection);
+  });
+  if (result.ok()) return changed;
+  impl_->forget();
+  return result.error();
 }
+
+const std::string& Database::name() const { return impl_->connection.name(); }
 
 Result<void> Database::visit(const Filter& filter,
                              const std::function<bool(const Record&)>& visit) const {
@@ -518,36 +309,17 @@ Result<std::int64_t> Database::count(const Filter& filter) const {
 }
 
 Result<std::vector<SessionRow>> Database::sessions() const {
-  TESSERA_TRY(
-      Statement select,
-      impl_->connection.prepare(
-          "SELECT id, model, target, options, version, threads, seed, started, ended, state,"
-          " (SELECT count(*) FROM records r WHERE r.session = sessions.id)"
-          " FROM sessions ORDER BY id"));
-  std::vector<SessionRow> rows;
-  while (true) {
-    TESSERA_TRY(const bool row, select.step());
-    if (!row) return rows;
-    SessionRow& s = rows.emplace_back();
-    s.id = select.integer(0);
-    s.model = select.text(1);
-    s.target = select.text(2);
-    s.options = select.text(3);
-    s.version = select.text(4);
-    s.threads = static_cast<int>(select.integer(5));
-    s.seed = static_cast<std::uint64_t>(select.integer(6));
-    s.started = select.integer(7);
-    s.ended = select.integer(8);
-    s.state = state_now(select.text(9));
-    s.records = select.integer(10);
-  }
+  TESSERA_TRY(std::vector<SessionRow> rows, sessions_of(impl_->connection));
+  for (SessionRow& row : rows) row.state = state_now(row.state);
+  return rows;
 }
 
 Result<std::vector<TaskRow>> Database::tasks() const { return tasks_of(impl_->connection); }
 
 Result<std::vector<std::string>> Database::targets() const {
-  TESSERA_TRY(Statement select,
-              impl_->connection.prepare("SELECT text FROM texts WHERE text LIKE '% triple=%'"));
+  TESSERA_TRY(
+      Statement select,
+      impl_->connection.prepare("SELECT text FROM texts WHERE text LIKE '% triple=%' ORDER BY id"));
   std::vector<std::string> out;
   while (true) {
     TESSERA_TRY(const bool row, select.step());
@@ -560,9 +332,10 @@ Result<std::vector<TaskSummary>> Database::summaries(const Filter& filter) const
   const std::string sql = fmt::format(
       "SELECT k.text, n, timed, best, subject FROM (SELECT r.task AS task, {3} AS subject,"
       " count(*) AS n,"
-      " sum(r.outcome IN ({0}, {1})) AS timed,"
+      " sum(CASE WHEN r.outcome IN ({0}, {1}) THEN 1 ELSE 0 END) AS timed,"
       " min(CASE WHEN r.outcome = {0} AND r.seconds > 0 THEN r.seconds END) AS best,"
-      " min(r.id) AS first FROM records r{2} GROUP BY r.task, subject) JOIN texts k ON k.id = task"
+      " min(r.id) AS first FROM records r{2} GROUP BY r.task, subject) counted JOIN texts k ON "
+      "k.id = task"
       " ORDER BY first",
       kTextOk, kTextCensored, condition(filter, impl_->version),
       impl_->version < 3 ? "0" : "r.subject");

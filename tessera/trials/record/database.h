@@ -1,9 +1,11 @@
-// The records of tuning in one SQLite file (WAL): several processes may use it at once, and a
-// torn write loses at most the batch being written. Errors: kIo with the reason (no space left,
-// read-only, damaged), kUnavailable when another process holds it for a minute; after each of them
-// the database can be used again.
+// The records of tuning, in one SQLite file (WAL) or in a database of a PostgreSQL server: several
+// processes may use it at once, and a torn write loses at most the batch being written. Errors: kIo
+// with the reason (no space left, read-only, damaged), kUnavailable when another process holds the
+// file, or the server cannot be reached, for a minute; after each of them the database can be used
+// again. A server that goes away in between is connected to again, and nothing is written twice.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "tessera/support/result.h"
+#include "tessera/trials/record/engine.h"
 #include "tessera/trials/record/record_store.h"
 
 namespace tessera::record {
@@ -23,14 +26,28 @@ struct TaskSummary {
   Subject subject = Subject::kKernel;
 };
 
+// Which records to remove: those that fit all that is given.
+struct PruneFilter {
+  std::int64_t before = 0;   // unix seconds; 0: any
+  std::int64_t session = 0;  // 0: any
+  std::string machine;       // text of a target, or the word that it begins with; empty: any
+};
+
+struct Pruned {
+  std::int64_t records = 0, sessions = 0;  // sessions: that have no records any more
+};
+
 // Safe to use from several threads.
 class Database final : public RecordStore {
  public:
-  // Creates the file when absent. kIo when it cannot be had or is not a database; kUnsupported when
-  // a newer version wrote it. `max_bytes` > 0: a larger file counts as a full disk.
-  static Result<Database> open(const std::string& path, std::int64_t max_bytes = 0);
-  // The file must exist (kUnavailable) and no record in it is changed.
-  static Result<Database> open_read_only(const std::string& path);
+  // `place`: a file, made when absent, or a URL (database_name.h). kIo when it cannot be had or is
+  // not a database; kUnsupported when a newer version wrote it; kUnavailable when there is no such
+  // server or no libpq. `max_bytes` > 0: a larger file counts as a full disk.
+  static Result<Database> open(const std::string& place, std::int64_t max_bytes = 0,
+                               std::chrono::milliseconds patience = kPatience);
+  // It must exist (kUnavailable) and no record in it is changed.
+  static Result<Database> open_read_only(const std::string& place,
+                                         std::chrono::milliseconds patience = kPatience);
   Database(Database&&) noexcept;
   Database& operator=(Database&&) noexcept;
   ~Database() override;
@@ -49,6 +66,14 @@ class Database final : public RecordStore {
   Result<std::int64_t> update(const std::function<TaskRow(const TaskRow&)>& task,
                               const std::function<void(Record*)>& record);
 
+  // All that `other` has, with the same ids, all or nothing; this one must be empty
+  // (kInvalidArgument). Returns the number of records.
+  Result<std::int64_t> copy_from(const Database& other);
+  // Records of sessions that still run stay. Texts and schedules stay as well: other writers may
+  // know their ids. `only_count`: nothing is removed.
+  Result<Pruned> prune(const PruneFilter& filter, bool only_count);
+
+  const std::string& name() const;  // as given, for people
   Result<void> visit(const Filter& filter,
                      const std::function<bool(const Record&)>& visit) const override;
   Result<std::optional<Record>> find(std::int64_t id) const;

@@ -1,4 +1,5 @@
 // import_file of json_lines.h.
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -7,7 +8,9 @@
 #include "tessera/support/hash.h"
 #include "tessera/trials/record/ansor_log.h"
 #include "tessera/trials/record/autotvm_log.h"
+#include "tessera/trials/record/database_name.h"
 #include "tessera/trials/record/json_lines.h"
+#include "tessera/trials/record/session_summary.h"
 
 namespace tessera::record {
 namespace {
@@ -36,14 +39,9 @@ class Importer {
       : database_(database), path_(path), progress_(progress) {}
 
   Result<Imported> run() {
-    std::error_code error;
-    if (!std::filesystem::exists(path_, error)) {
-      return make_error(ErrorCode::kUnavailable, "{}: there is no such file", path_);
-    }
-    if (std::filesystem::is_directory(path_, error)) {
-      return make_error(ErrorCode::kIo, "{}: is a folder", path_);
-    }
+    TESSERA_DO(check_importable(path_));
     TESSERA_TRY(earlier_, database_.sessions());
+    if (is_database(path_)) return take_database();
     // What came before a bad line stays, as what came before a kill does.
     const Result<void> read =
         visit_lines(path_, [&](std::string_view line, std::int64_t) { return add_line(line); });
@@ -57,14 +55,19 @@ class Importer {
   }
 
  private:
-  // A session of the file, here: the first `skip` of its records are already stored.
+  // A session of the file, here: the first `skip` of its records are already stored. Before the
+  // first record comes, sessions that begin alike are candidates.
   struct Place {
     std::int64_t id = 0, skip = 0;
+    SessionRow row;
+    std::vector<SessionRow> candidates;
   };
   static constexpr std::int64_t kForeign = -1;  // a foreign log is one session
 
   Result<void> add_session(std::int64_t id_in_file, const SessionRow& session);
+  Result<void> settle(Place& place, const Record& first);
   Result<void> begin_foreign();
+  Result<Imported> take_database();
   Result<void> add_line(std::string_view line);
   Result<void> add_row(const Row& row);
   Result<void> add_record(Record record);
@@ -87,14 +90,76 @@ bool same_session(const SessionRow& a, const SessionRow& b) {
          a.started == b.started;
 }
 
+// What no program changes later.
+bool same_trial(const Record& a, const Record& b) {
+  return a.unix_time == b.unix_time && a.trial == b.trial && a.seed == b.seed &&
+         a.outcome == b.outcome && a.policy == b.policy && a.samples_s == b.samples_s;
+}
+
 Result<void> Importer::add_session(std::int64_t id_in_file, const SessionRow& session) {
+  Place& place = sessions_[id_in_file];
+  place.row = session;
   for (const SessionRow& known : earlier_) {
     if (!same_session(known, session)) continue;
-    sessions_[id_in_file] = {.id = known.id, .skip = known.records};
+    if (known.records > 0) place.candidates.push_back(known);
+    if (known.records == 0 && place.id == 0) place.id = known.id;
+  }
+  if (!place.candidates.empty()) {
+    place.id = 0;
     return {};
   }
-  TESSERA_TRY(sessions_[id_in_file].id, database_.begin_session(session));
+  if (place.id == 0) {
+    TESSERA_TRY(place.id, database_.begin_session(session));
+  }
   return {};
+}
+
+// Machines that one launcher starts begin sessions in the same second: the first record tells
+// which session this is.
+Result<void> Importer::settle(Place& place, const Record& first) {
+  const std::vector<SessionRow> candidates = std::exchange(place.candidates, {});
+  for (const SessionRow& known : candidates) {
+    bool same = false;
+    TESSERA_DO(
+        database_.visit({.session = known.id, .subject = std::nullopt}, [&](const Record& r) {
+          same = same_trial(r, first);
+          return false;
+        }));
+    if (!same) continue;
+    place.id = known.id;
+    place.skip = known.records;
+    return {};
+  }
+  TESSERA_TRY(place.id, database_.begin_session(place.row));
+  return {};
+}
+
+Result<Imported> Importer::take_database() {
+  if (is_same_place(path_, database_.name())) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: is the database that it would go to",
+                      database_.name());
+  }
+  TESSERA_TRY(const Database source, Database::open_read_only(path_));
+  TESSERA_TRY(const std::vector<SessionRow> sessions, source.sessions());
+  for (const SessionRow& session : sessions) TESSERA_DO(add_session(session.id, session));
+  TESSERA_TRY(const std::vector<TaskRow> tasks, source.tasks());
+  TESSERA_DO(database_.add_tasks(tasks));
+  Result<void> added;
+  TESSERA_DO(source.visit({.subject = std::nullopt}, [&](const Record& record) {
+    added = add_record(record);
+    return added.ok();
+  }));
+  TESSERA_DO(flush());
+  if (!added.ok()) return added.error();
+  TESSERA_TRY(const auto summaries, session_summaries(path_));
+  for (const auto& [session, text] : summaries) {
+    const auto it = sessions_.find(session);
+    if (it != sessions_.end() && it->second.id > 0) {
+      TESSERA_DO(keep_session_summary(database_.name(), it->second.id, text));
+    }
+  }
+  TESSERA_TRY(done_.outdated, source.is_outdated());
+  return done_;
 }
 
 Result<void> Importer::begin_foreign() {
@@ -132,6 +197,7 @@ Result<void> Importer::add_row(const Row& row) {
 Result<void> Importer::add_record(Record record) {
   done_.tasks += tasks_.insert(record.task).second ? 1 : 0;
   Place& place = sessions_[record.session];  // a session that the file does not tell of is none
+  if (!place.candidates.empty()) TESSERA_DO(settle(place, record));
   if (place.skip > 0) {
     --place.skip;
     ++done_.skipped;
@@ -152,6 +218,39 @@ Result<void> Importer::flush() {
 }
 
 }  // namespace
+
+bool is_database(const std::string& place) {
+  if (is_server_url(place)) return true;
+  constexpr std::string_view kMagic = "SQLite format 3";
+  std::array<char, kMagic.size()> begin{};
+  std::ifstream file(place, std::ios::binary);
+  return file.read(begin.data(), begin.size()) &&
+         std::string_view(begin.data(), begin.size()) == kMagic;
+}
+
+bool is_same_place(const std::string& a, const std::string& b) {
+  if (is_server_url(a) || is_server_url(b)) return a == b;
+  std::error_code error;
+  return std::filesystem::equivalent(a, b, error);
+}
+
+Result<void> check_database(const std::string& place) {
+  const Result<Database> database = Database::open_read_only(place);
+  return database.ok() ? Result<void>() : database.error();
+}
+
+// The first line tells what a text is.
+Result<void> check_importable(const std::string& path) {
+  if (is_server_url(path)) return check_database(path);
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) {
+    return make_error(ErrorCode::kUnavailable, "{}: there is no such file", path);
+  }
+  if (std::filesystem::is_directory(path, error)) {
+    return make_error(ErrorCode::kIo, "{}: is a folder", path);
+  }
+  return is_database(path) ? check_database(path) : Result<void>();
+}
 
 Result<Imported> import_file(Database& database, const std::string& path,
                              const std::function<void(std::int64_t)>& progress) {

@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kTables = R"(
 CREATE TABLE schema_version (version INTEGER NOT NULL);
 CREATE TABLE texts (id INTEGER PRIMARY KEY, text TEXT NOT NULL UNIQUE);
-INSERT INTO texts VALUES (1, 'ok'), (2, 'censored');
+INSERT INTO texts (text) VALUES ('ok'), ('censored');
 CREATE TABLE sessions (
   id INTEGER PRIMARY KEY, model TEXT, target TEXT, options TEXT, version TEXT, threads INTEGER,
   seed INTEGER, started INTEGER, ended INTEGER, state TEXT);
@@ -26,10 +26,21 @@ CREATE TABLE records (
   threads INTEGER, candidate TEXT, digest TEXT, outcome INTEGER, reason TEXT, samples BLOB,
   seconds REAL, calibration REAL, build_ms REAL, policy INTEGER, seed INTEGER, trial INTEGER,
   time INTEGER, extra TEXT);
-CREATE INDEX records_by_task ON records (task);
-CREATE INDEX records_by_session ON records (session);
 CREATE INDEX records_by_time ON records (task, seconds) WHERE outcome = 1;
 INSERT INTO schema_version VALUES (1);
+)";
+
+// Rows of one key in the order of their ids: an index of SQLite has the id behind its key.
+constexpr const char* kFileOnly = R"(
+CREATE INDEX records_by_task ON records (task);
+CREATE INDEX records_by_session ON records (session);
+)";
+constexpr const char* kServerOnly = R"(
+CREATE INDEX records_by_task ON records (task, id);
+CREATE INDEX records_by_session ON records (session, id);
+CREATE TABLE session_summaries (session INTEGER PRIMARY KEY, text TEXT NOT NULL);
+CREATE TABLE content_version (version INTEGER NOT NULL);
+INSERT INTO content_version VALUES (0);
 )";
 
 // A schedule is the list of its lines, by their ids in `texts`.
@@ -56,21 +67,26 @@ constexpr std::int64_t kEmpty = 0;
 
 // The version of the tables, or kEmpty.
 Result<std::int64_t> inspect(const Connection& connection) {
+  const bool server = connection.is_server();
   TESSERA_TRY(const std::int64_t tables,
-              connection.query_integer("SELECT count(*) FROM sqlite_master"));
+              connection.query_integer(
+                  server ? "SELECT count(*) FROM pg_tables WHERE schemaname = 'tessera'"
+                         : "SELECT count(*) FROM sqlite_master"));
   if (tables == 0) return kEmpty;
-  TESSERA_TRY(const std::int64_t ours,
-              connection.query_integer("SELECT count(*) FROM sqlite_master WHERE type = 'table' "
-                                       "AND name IN ('schema_version', 'records', 'texts')"));
-  if (ours != 3) {
-    return make_error(ErrorCode::kIo, "{}: is a database of another program", connection.path());
+  for (const char* table : {"schema_version", "records", "texts"}) {
+    TESSERA_TRY(const bool there, connection.has_table(table));
+    if (!there) {
+      return make_error(ErrorCode::kIo, "{}: is a database of another program{}", connection.name(),
+                        server ? ", which has a schema \"tessera\"" : "");
+    }
   }
   TESSERA_TRY(const std::int64_t version,
               connection.query_integer("SELECT version FROM schema_version"));
   if (version > kSchemaVersion) {
     return make_error(ErrorCode::kUnsupported,
-                      "{}: a newer version of Tessera wrote it (tables of version {}, known: {})",
-                      connection.path(), version, kSchemaVersion);
+                      "{}: a newer version of Tessera wrote it (tables of version {}, known: {}); "
+                      "update Tessera on this machine, or export with the newer one",
+                      connection.name(), version, kSchemaVersion);
   }
   return version;
 }
@@ -115,39 +131,66 @@ Result<void> move_marks(const Connection& connection) {
       write.bind(3, std::int64_t{r.unchecked});
       write.bind(4, r.memory_s);
       write.bind(5, r.id);
-      TESSERA_TRY(const bool row, write.step());
-      if (row) write.reset();
+      TESSERA_DO(write.finish());
     }
   }
+}
+
+// Those who make the tables at the same time wait for each other.
+constexpr const char* kServerLock = "SELECT pg_advisory_xact_lock(8387236824920056683)";
+
+Result<void> make_server_schema(const Connection& connection) {
+  TESSERA_DO(connection.execute(kServerLock));
+  TESSERA_TRY(
+      const std::int64_t there,
+      connection.query_integer("SELECT count(*) FROM pg_namespace WHERE nspname = 'tessera'"));
+  return there > 0 ? Result<void>() : connection.execute("CREATE SCHEMA tessera");
+}
+
+Result<void> bring_up_to_date(const Connection& connection) {
+  if (connection.is_server()) TESSERA_DO(make_server_schema(connection));
+  TESSERA_TRY(const std::int64_t now, inspect(connection));  // another process may have been faster
+  if (now == kEmpty) {
+    TESSERA_DO(connection.define(kTables));
+    TESSERA_DO(connection.define(connection.is_server() ? kServerOnly : kFileOnly));
+    TESSERA_DO(keep_content_version(connection));
+  }
+  if (now < 2) TESSERA_DO(connection.define(kSecondVersion));
+  if (now < 3) {
+    TESSERA_DO(connection.define(kThirdVersion));
+    TESSERA_DO(move_marks(connection));
+  }
+  return {};
 }
 
 }  // namespace
 
 Result<void> prepare_schema(const Connection& connection) {
   TESSERA_TRY(const std::int64_t found, inspect(connection));
-  // FULL: what append() returned for survives a loss of power, not only of the process.
-  TESSERA_DO(use_wal(connection));
-  TESSERA_DO(connection.execute("PRAGMA synchronous = FULL"));
+  if (!connection.is_server()) {
+    // FULL: what append() returned for survives a loss of power, not only of the process.
+    TESSERA_DO(use_wal(connection));
+    TESSERA_DO(connection.execute("PRAGMA synchronous = FULL"));
+  }
   if (found == kSchemaVersion) return {};
-  TESSERA_TRY(Transaction transaction, Transaction::begin(connection));
-  TESSERA_TRY(const std::int64_t now, inspect(connection));  // another process may have been faster
-  if (now == kEmpty) {
-    TESSERA_DO(connection.execute(kTables));
-    TESSERA_DO(
-        connection.execute(fmt::format("PRAGMA user_version = {}", kContentVersion).c_str()));
-  }
-  if (now < 2) TESSERA_DO(connection.execute(kSecondVersion));
-  if (now < 3) {
-    TESSERA_DO(connection.execute(kThirdVersion));
-    TESSERA_DO(move_marks(connection));
-  }
-  return transaction.commit();
+  return connection.transact([&] { return bring_up_to_date(connection); });
 }
 
 Result<std::int64_t> check_schema(const Connection& connection) {
   TESSERA_TRY(const std::int64_t found, inspect(connection));
   if (found != kEmpty) return found;
-  return make_error(ErrorCode::kIo, "{}: is empty, not a database of records", connection.path());
+  return make_error(ErrorCode::kIo, "{}: is empty, not a database of records", connection.name());
+}
+
+Result<std::int64_t> content_version(const Connection& connection) {
+  return connection.query_integer(connection.is_server() ? "SELECT version FROM content_version"
+                                                         : "PRAGMA user_version");
+}
+
+Result<void> keep_content_version(const Connection& connection, std::int64_t version) {
+  return connection.execute(connection.is_server()
+                                ? fmt::format("UPDATE content_version SET version = {}", version)
+                                : fmt::format("PRAGMA user_version = {}", version));
 }
 
 }  // namespace tessera::record

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "tessera/support/result.h"
+#include "tessera/trials/record/statement.h"
 
 namespace tessera::record {
 
@@ -17,5 +18,10 @@ Result<void> keep_session_summary(const std::string& path, std::int64_t session,
 
 // By session, of those that have one.
 Result<std::map<std::int64_t, std::string>> session_summaries(const std::string& path);
+
+// The same where a connection is there. In a transaction; the session is not looked for.
+Result<void> put_session_summary(const Connection& connection, std::int64_t session,
+                                 const std::string& summary);
+Result<std::map<std::int64_t, std::string>> session_summaries_of(const Connection& connection);
 
 }  // namespace tessera::record

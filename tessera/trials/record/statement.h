@@ -1,73 +1,80 @@
-// SQLite as RAII: one connection, statements, transactions, errors with their reason.
+// SQL as RAII, on either engine: one connection, statements, transactions, errors with their
+// reason. Statements are written once: for PostgreSQL "?" becomes "$1" and so on.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "tessera/support/result.h"
-
-struct sqlite3;
-struct sqlite3_stmt;
+#include "tessera/trials/record/engine.h"
 
 namespace tessera::record {
 
 // One SQL statement. Parameters and columns count from 0.
 class Statement {
  public:
-  Statement(sqlite3* connection, sqlite3_stmt* handle, std::string path);
+  explicit Statement(std::unique_ptr<Query> query) : query_(std::move(query)) {}
 
-  void bind(int parameter, std::int64_t value);
-  void bind(int parameter, double value);
-  void bind(int parameter, std::string_view text);
+  void bind(int parameter, std::int64_t value) { query_->bind(parameter, value); }
+  void bind(int parameter, double value) { query_->bind(parameter, value); }
+  void bind(int parameter, std::string_view text) { query_->bind_text(parameter, text); }
+  void bind_bytes(int parameter, std::string_view bytes) { query_->bind_bytes(parameter, bytes); }
   void bind_samples(int parameter, const std::vector<double>& samples);
   void bind_ids(int parameter, const std::vector<std::int64_t>& ids);  // none negative
 
   // True: a row is there. The statement starts over, with nothing bound, after false or an error.
-  Result<bool> step();
+  Result<bool> step() { return query_->step(); }
+  // For one that returns nothing, or whose rows nobody wants.
+  Result<void> finish();
   // One row is enough.
-  void reset();
+  void reset() { query_->reset(); }
 
-  std::int64_t integer(int column) const;
-  double real(int column) const;
-  std::string text(int column) const;
+  std::int64_t integer(int column) const { return query_->integer(column); }
+  double real(int column) const { return query_->real(column); }
+  std::string text(int column) const { return query_->text(column); }
+  std::string bytes(int column) const { return query_->bytes(column); }
   std::vector<double> samples(int column) const;
   std::vector<std::int64_t> ids(int column) const;
 
  private:
-  struct Finalize {
-    void operator()(sqlite3_stmt* handle) const;
-  };
-  sqlite3* connection_;
-  std::unique_ptr<sqlite3_stmt, Finalize> handle_;
-  std::string path_;
+  std::unique_ptr<Query> query_;
 };
 
+// Safe to use from several threads; a transaction belongs to the thread that began it.
 class Connection {
  public:
-  enum class Mode {
-    kCreate,     // read and write; the file is made when absent
-    kRead,       // read; beside writers
-    kImmutable,  // read a file in a folder where nothing can be written
-  };
-  static Result<Connection> open(const std::string& path, Mode mode);
+  using Mode = OpenMode;
+  // `place` is a file, or the URL of a PostgreSQL database (database_name.h).
+  static Result<Connection> open(const std::string& place, Mode mode,
+                                 std::chrono::milliseconds patience = kPatience);
 
+  // Outside of a transaction only what may run twice: the server may go away in between.
   Result<Statement> prepare(std::string_view sql) const;
-  Result<void> execute(const char* sql) const;
+  Result<void> execute(const std::string& sql) const { return engine_->execute(sql); }
+  // The same for tables, with types as SQLite has them.
+  Result<void> define(const std::string& sql) const;
   // The first column of the first row; 0 without rows.
   Result<std::int64_t> query_integer(std::string_view sql) const;
-  std::int64_t last_id() const;
-  const std::string& path() const { return path_; }
+  Result<bool> has_table(const std::string& name) const;
+  const std::string& name() const { return engine_->name(); }
+  bool is_server() const { return engine_->is_server(); }
+
+  void wait_for(const std::string& channel, std::chrono::milliseconds timeout) const {
+    engine_->wait_for(channel, timeout);
+  }
+
+  // `work` in a transaction, which is committed unless it fails; again when the server went away
+  // or asked for it, as long as that helps. Nothing is written twice.
+  Result<void> transact(const std::function<Result<void>()>& work) const;
 
  private:
-  struct Close {
-    void operator()(sqlite3* handle) const;
-  };
-  Connection(sqlite3* handle, std::string path) : handle_(handle), path_(std::move(path)) {}
-  std::unique_ptr<sqlite3, Close> handle_;
-  std::string path_;
+  explicit Connection(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
+  std::unique_ptr<Engine> engine_;
 
   friend class Transaction;
 };
@@ -77,17 +84,15 @@ class Connection {
 class Transaction {
  public:
   static Result<Transaction> begin(const Connection& connection);
-  Transaction(Transaction&& other) noexcept : connection_(other.connection_) {
-    other.connection_ = nullptr;
-  }
+  Transaction(Transaction&& other) noexcept : engine_(other.engine_) { other.engine_ = nullptr; }
   Transaction& operator=(Transaction&&) = delete;
   ~Transaction();
 
   Result<void> commit();
 
  private:
-  explicit Transaction(const Connection* connection) : connection_(connection) {}
-  const Connection* connection_;
+  explicit Transaction(Engine* engine) : engine_(engine) {}
+  Engine* engine_;
 };
 
 }  // namespace tessera::record
