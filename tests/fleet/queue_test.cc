@@ -1,0 +1,175 @@
+#include "tessera/trials/fleet/queue.h"
+
+#include <algorithm>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "tests/fleet/history.h"
+#include "tests/record/both_engines.h"
+
+namespace tessera::fleet {
+namespace {
+
+using namespace std::chrono_literals;
+using record::EngineKind;
+using Ids = std::vector<std::int64_t>;
+
+class QueueTest : public record::BothEngines {
+ protected:
+  Queue open() {
+    EXPECT_TRUE(record::Database::open(place("a")).ok());
+    Result<Queue> queue = Queue::open(place("a"));
+    EXPECT_TRUE(queue.ok()) << queue.error().message;
+    return std::move(queue).value();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, QueueTest,
+                         ::testing::Values(EngineKind::kSqlite, EngineKind::kPostgres),
+                         record::engine_name);
+
+std::vector<NewTrial> trials(int count, const std::string& machine = "") {
+  std::vector<NewTrial> out;
+  for (int i = 0; i < count; ++i)
+    out.push_back({machine, std::string("p\0", 2) + std::to_string(i)});
+  return out;
+}
+
+Ids trials_of(const Result<std::vector<Claim>>& claims) {
+  Ids out;
+  for (const Claim& c : claims.value()) out.push_back(c.trial);
+  return out;
+}
+
+TEST_P(QueueTest, ATrialGoesOutAndItsResultComesBack) {
+  Queue queue = open();
+  const Ids ids = queue.enqueue(7, trials(3)).value();
+  const std::int64_t agent = queue.add_agent("one", "m").value();
+  const auto claims = queue.claim(agent, "m", 2, 60s);
+  ASSERT_TRUE(claims.ok()) << claims.error().message;
+  ASSERT_EQ(trials_of(claims), (Ids{ids[0], ids[1]}));
+  EXPECT_EQ((*claims)[1].payload, std::string("p\0", 2) + "1");
+  EXPECT_EQ((*claims)[0].attempt, 1);
+  EXPECT_EQ(queue.renew(agent, 60s).value(), (Ids{ids[0], ids[1]}));
+  const std::string bytes("\0r\xff", 3);
+  EXPECT_EQ(queue.report(agent, {{ids[0], 1, bytes}, {ids[1], 1, ""}}).value(),
+            (Ids{ids[0], ids[1]}));
+  EXPECT_TRUE(queue.results(8)->empty());
+  const auto results = queue.results(7).value();
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[0].payload, bytes);
+  ASSERT_TRUE(queue.take(7, {ids[0]}).ok());
+  EXPECT_EQ(queue.results(7)->size(), 1u) << "until it is taken it comes again";
+  EXPECT_TRUE(queue.renew(agent, 60s)->empty());
+  EXPECT_EQ(queue.cancel(7).value(), 1);
+  EXPECT_EQ(queue.counts()->done, 2);
+  EXPECT_EQ(fault_of_history(place("a"), false), "");
+}
+
+TEST_P(QueueTest, MachinesTakeWhatFitsThem) {
+  Queue queue = open();
+  const Ids arm = queue.enqueue(1, trials(1, "arm")).value();
+  const Ids any = queue.enqueue(1, trials(1)).value();
+  const std::int64_t agent = queue.add_agent("x86", "x86").value();
+  EXPECT_EQ(trials_of(queue.claim(agent, "x86", 64, 60s)), any);
+  EXPECT_EQ(trials_of(queue.claim(agent, "arm", 64, 60s)), arm);
+}
+
+TEST_P(QueueTest, SessionsShareByTheirWeights) {
+  Queue queue = open();
+  const Ids first = queue.enqueue(1, trials(40)).value();
+  const std::int64_t agent = queue.add_agent("one", "").value();
+  ASSERT_EQ(queue.claim(agent, "", 20, 60s)->size(), 20u);
+  const Ids second = queue.enqueue(2, trials(40), 3).value();
+  const Ids next = trials_of(queue.claim(agent, "", 16, 60s));
+  const auto of_second =
+      std::ranges::count_if(next, [&](std::int64_t id) { return id >= second[0]; });
+  EXPECT_GE(of_second, 11);
+  EXPECT_LE(of_second, 15) << "a late session has nothing to make up for";
+}
+
+TEST_P(QueueTest, ALeaseThatRanOutIsTakenOverAndItsResultRefused) {
+  Queue queue = open();
+  const Ids ids = queue.enqueue(1, trials(2)).value();
+  const std::int64_t slow = queue.add_agent("slow", "").value();
+  const std::int64_t other = queue.add_agent("other", "").value();
+  ASSERT_EQ(queue.claim(slow, "", 2, 1ms)->size(), 2u);
+  std::this_thread::sleep_for(20ms);
+  const auto taken = queue.claim(other, "", 1, 60s);
+  ASSERT_EQ(trials_of(taken), Ids{ids[0]});
+  EXPECT_EQ((*taken)[0].attempt, 2);
+  EXPECT_EQ(queue.renew(slow, 60s).value(), Ids{ids[1]}) << "what nobody took is held again";
+  EXPECT_EQ(queue.report(slow, {{ids[0], 1, "late"}, {ids[1], 1, "held"}}).value(), Ids{ids[1]});
+  EXPECT_TRUE(queue.report(slow, {{ids[0], 2, "lied"}})->empty()) << "of another agent";
+  EXPECT_EQ(queue.report(other, {{ids[0], 2, "right"}}).value(), Ids{ids[0]});
+  EXPECT_TRUE(queue.report(other, {{ids[0], 2, "again"}})->empty());
+  EXPECT_EQ(queue.results(1)->at(0).payload, "right");
+  EXPECT_EQ(queue.counts()->taken_over, 1);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
+TEST_P(QueueTest, WhatIsGivenBackIsThereAtOnce) {
+  Queue queue = open();
+  const Ids ids = queue.enqueue(1, trials(2)).value();
+  const std::int64_t agent = queue.add_agent("one", "").value();
+  ASSERT_EQ(queue.claim(agent, "", 2, 60s)->size(), 2u);
+  EXPECT_TRUE(queue.claim(agent, "", 2, 60s)->empty());
+  EXPECT_EQ(queue.give_back(agent).value(), 2);
+  EXPECT_EQ(trials_of(queue.claim(agent, "", 2, 60s)), ids);
+  EXPECT_EQ(fault_of_history(place("a"), false), "");
+}
+
+TEST_P(QueueTest, ATrialThatNoAgentSurvivesIsGivenUp) {
+  Queue queue = open();
+  const Ids ids = queue.enqueue(1, trials(1)).value();
+  const std::int64_t agent = queue.add_agent("one", "").value();
+  for (int i = 0; i < kMostAttempts; ++i) {
+    ASSERT_EQ(queue.claim(agent, "", 1, 1ms)->size(), 1u) << i;
+    std::this_thread::sleep_for(20ms);
+  }
+  EXPECT_TRUE(queue.claim(agent, "", 1, 1ms)->empty());
+  ASSERT_EQ(queue.results(1)->size(), 1u);
+  EXPECT_EQ(queue.results(1)->at(0).attempt, 0);
+  EXPECT_EQ(queue.counts()->given_up, 1);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
+TEST_P(QueueTest, BadNumbersAreRefused) {
+  Queue queue = open();
+  EXPECT_FALSE(queue.claim(1, "", 0, 1s).ok());
+  EXPECT_FALSE(queue.claim(1, "", kMostClaimed + 1, 1s).ok());
+  EXPECT_FALSE(queue.report(1, {}).ok());
+  EXPECT_FALSE(queue.report(1, std::vector<TrialResult>(kMostClaimed + 1)).ok());
+  EXPECT_FALSE(queue.enqueue(1, trials(1), 0).ok());
+}
+
+TEST_P(QueueTest, NewerTablesAreRefused) {
+  { open(); }
+  {
+    const auto connection = record::Connection::open(place("a"), record::OpenMode::kCreate);
+    ASSERT_TRUE(connection->execute("UPDATE queue_version SET version = 9").ok());
+  }
+  const Result<Queue> queue = Queue::open(place("a"));
+  ASSERT_FALSE(queue.ok());
+  EXPECT_EQ(queue.error().code, ErrorCode::kUnsupported);
+  EXPECT_NE(queue.error().message.find("update Tessera"), std::string::npos);
+}
+
+TEST_P(QueueTest, WaitingEndsWhenThereIsWork) {
+  Queue queue = open();
+  queue.wait(1ms);  // begins to listen
+  if (!server()) return;
+  Queue other = open();
+  std::thread later([&] {
+    std::this_thread::sleep_for(100ms);
+    EXPECT_TRUE(other.enqueue(1, trials(1)).ok());
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  queue.wait(30s);
+  later.join();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
+}
+
+}  // namespace
+}  // namespace tessera::fleet
