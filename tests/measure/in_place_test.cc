@@ -1,13 +1,18 @@
 // Candidates in the places of a running model: planted ones among thirty are found, each of them.
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstring>
+#include <map>
 
 #include <gtest/gtest.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "tessera/frontend/graph/builder.h"
+#include "tessera/support/clock.h"
 #include "tessera/trials/measure/messages.h"
+#include "tessera/trials/measure/model_copies.h"
 #include "tessera/trials/measure/model_stand.h"
 #include "tests/measure/workers.h"
 
@@ -54,9 +59,11 @@ class InPlace : public ::testing::Test {
     auto placed = place_model(graph, tasks, keys,
                               {random_tensor(DType::kF32, {kRows, kFirst}, rng)}, target, {});
     ASSERT_TRUE(placed.ok()) << placed.error().message;
+    placed_ = *placed;
     options.in_place = in_place_stand(*placed);
     options.reference_schedule = reasoned;
-    options.min_samples = options.max_samples = 2;
+    options.min_samples = 2;
+    options.max_samples = max_samples_;
     for (std::size_t t = 0; t < kTasks; ++t) {
       trials_.push_back(
           {.id = t, .task = keys[t], .steps = default_steps(tasks.tasks[t].dag), .in_place = true});
@@ -96,7 +103,9 @@ class InPlace : public ::testing::Test {
     }
   }
 
+  int max_samples_ = 2;
   std::vector<Trial> trials_;
+  std::shared_ptr<const PlacedModel> placed_;
   std::unique_ptr<Measurer> measurer_;
 };
 
@@ -247,17 +256,81 @@ TEST_F(InPlace, WithoutAModelNothingRuns) {
   EXPECT_NE(m.reason.find("no model"), std::string::npos) << m.reason;
 }
 
-TEST_F(InPlace, APlaceHasOneCandidate) {
+TEST_F(InPlace, CandidatesOfATaskTakeTurns) {
   start_model();
-  trials_.push_back(trials_[4]);
-  trials_.back().id = kTasks;
+  for (std::uint64_t i = 0; i < 3; ++i) {
+    trials_.push_back(trials_[i % 2]);
+    trials_.back().id = kTasks + i;
+  }
   measurer_->submit_together(trials_);
   const auto all = collect_all(*measurer_);
-  ASSERT_EQ(all.size(), kTasks + 1);
-  const auto refused = std::count_if(all.begin(), all.end(), [](const Measurement& m) {
-    return m.outcome == Outcome::kInvalidStatic;
-  });
-  EXPECT_EQ(refused, 1);
+  ASSERT_EQ(all.size(), kTasks + 3);
+  for (const Measurement& m : all) {
+    EXPECT_EQ(m.outcome, Outcome::kOk) << m.id << ": " << m.reason;
+    EXPECT_GE(m.samples_s.size(), 2u);
+    EXPECT_GT(m.default_s, 0);
+  }
+}
+
+// By a clock that tells the seconds of a kernel exactly: one that takes several times as long as
+// the model's own kernel has fewer samples than the others, and one that is final has as many.
+TEST_F(InPlace, ClearLosersAreGivenUpEarly) {
+  void* page =
+      mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* seconds = static_cast<double*>(page);
+  MeasureOptions options;
+  options.hooks.clock = [seconds] { return *seconds += 1; };
+  options.hooks.call = [seconds](const Trial& trial, const auto& call, auto&&) {
+    call();
+    if (trial.id == 7 || trial.id == 9) *seconds += 4;
+  };
+  max_samples_ = 8;
+  start_model(options);
+  trials_[9].final = true;
+  measurer_->submit_together(trials_);
+  std::map<std::uint64_t, Measurement> all;
+  for (Measurement& m : collect_all(*measurer_)) all[m.id] = m;
+  ASSERT_EQ(all.size(), kTasks);
+  EXPECT_EQ(all[7].outcome, Outcome::kCensored);
+  EXPECT_NEAR(all[7].seconds(), 5, 1e-9);
+  EXPECT_EQ(all[9].outcome, Outcome::kOk);
+  EXPECT_NEAR(all[9].seconds() / all[9].default_s, 5, 1e-9);
+  EXPECT_GT(all[8].samples_s.size(), all[7].samples_s.size());
+  munmap(page, sizeof(double));
+}
+
+TEST_F(InPlace, CopiesOfTheModelRunBesideIt) {
+  start_model();
+  ASSERT_TRUE(placed_);
+  const auto copies = ModelCopies::start(placed_, 2, 1);
+  ASSERT_TRUE(copies.ok()) << copies.error().message;
+  measurer_->submit_together(trials_);
+  for (const Measurement& m : collect_all(*measurer_))
+    EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+  const std::int64_t before = (*copies)->runs();
+  const Clock::time_point start = Clock::now();
+  while ((*copies)->runs() == before && seconds_since(start) < 20) usleep(1000);
+  EXPECT_GT((*copies)->runs(), before);
+  EXPECT_EQ(ModelCopies::start(placed_, 1000, 1).error().code, ErrorCode::kInvalidArgument);
+}
+
+// What was built for an earlier batch is not built again.
+TEST_F(InPlace, TheSameCandidatesAreBuiltOnce) {
+  void* page =
+      mmap(nullptr, sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* built = static_cast<std::atomic<int>*>(page);
+  MeasureOptions options;
+  options.hooks.before_build = [built](const Trial&) { ++*built; };
+  start_model(options);
+  for (int batch = 0; batch < 2; ++batch) {
+    measurer_->submit_together(trials_);
+    for (const Measurement& m : collect_all(*measurer_))
+      EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+    EXPECT_EQ(*built, static_cast<int>(kTasks));
+  }
+  munmap(page, sizeof(int));
 }
 
 }  // namespace

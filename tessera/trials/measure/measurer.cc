@@ -177,7 +177,7 @@ std::vector<std::uint64_t> LocalMeasurer::send_group(std::vector<Trial> trials, 
   for (std::size_t i = 0; i < trials.size(); ++i) {
     if (i < most) {
       trials[i].in_place = in_place;
-      trials[i].final = true;
+      trials[i].final |= !in_place;
       numbers.push_back(send(std::move(trials[i]), group, valid, compared));
     } else {
       numbers.push_back(next_++);

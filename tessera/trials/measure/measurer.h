@@ -39,7 +39,7 @@ class Measurer {
   virtual void submit(std::vector<Trial> trials) = 0;
   // As compare(), but the measurements come from collect(): others can be built meanwhile. At most
   // kMostCompared trials; a measurer that runs nothing takes them one by one. Where the first is in
-  // place all are, in one model: any number, at most one of each task.
+  // place all are, in one model: any number, those of a task take turns.
   virtual void submit_together(std::vector<Trial> trials) { submit(std::move(trials)); }
   // Blocks until at least one measurement is there (or none is pending: empty), or `timeout_s`.
   virtual std::vector<Measurement> collect(double timeout_s) = 0;

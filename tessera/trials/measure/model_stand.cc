@@ -10,12 +10,14 @@
 #include "tessera/machine/runtime/timing.h"
 #include "tessera/machine/target/fast_math.h"
 #include "tessera/scheduling/lower/lower.h"
+#include "tessera/support/ceil_div.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/quantile.h"
 #include "tessera/support/rng.h"
 #include "tessera/trials/measure/calibration.h"
 #include "tessera/trials/measure/guarded_buffer.h"
 #include "tessera/trials/measure/task_data.h"
+#include "tessera/trials/measure/turns.h"
 
 namespace tessera::measure {
 namespace {
@@ -25,6 +27,16 @@ constexpr int kCalibrationRuns = 5;  // before and again after the runs
 constexpr double kLongRun = 0.05;
 // Packed constants that are kept for the next candidates, times those of the model.
 constexpr double kMostPacked = 3;
+// Timed runs of the same candidates in a row: the run that warms up serves all of them.
+constexpr int kRunsInARow = 2;
+// Of the time that quiet runs would take: where others disturb them, there are more.
+constexpr double kMostLonger = 2;
+
+bool runs_warm(double run_s) { return run_s < kLongRun; }
+int row_of(double run_s) { return runs_warm(run_s) ? kRunsInARow : 1; }
+int wanted_samples(bool final, const MeasureOptions& options) {
+  return std::max(options.min_samples, options.max_samples / (final ? 1 : 2));
+}
 
 // A candidate in its places.
 struct Placed {
@@ -36,8 +48,9 @@ struct Placed {
   tsr_kernel entry = nullptr;
   std::int64_t workspace_bytes = 0;
   std::map<std::size_t, std::vector<void*>> params;  // by step of the model
+  bool lost = false;                                 // clearly slower: it is not timed any more
 
-  bool good() const { return measurement->outcome == Outcome::kOk; }
+  bool good() const { return measure::is_timed(measurement->outcome); }
   void fail(Outcome outcome, std::string reason) {
     measurement->outcome = outcome;
     measurement->reason = std::move(reason);
@@ -51,37 +64,6 @@ struct StampedRun {
   std::vector<double> step_s;
   runtime::RawSample whole;
 };
-
-// Two runs in a row: every candidate is in one of them, and the model's own kernel in the other.
-struct StampedPair {
-  std::vector<bool> first;  // by candidate: whether it is in the first run
-  StampedRun runs[2];
-
-  const StampedRun& with(std::size_t candidate) const { return runs[first[candidate] ? 0 : 1]; }
-  const StampedRun& without(std::size_t candidate) const { return runs[first[candidate] ? 1 : 0]; }
-  bool is_clean() const {
-    return runtime::is_clean(runs[0].whole) && runtime::is_clean(runs[1].whole);
-  }
-  double share_waited() const {
-    return (runs[0].whole.wait_s + runs[1].whole.wait_s) /
-           (runs[0].whole.total_s + runs[1].whole.total_s);
-  }
-};
-
-// The clean ones, or, where these are too few, those that waited least.
-std::vector<const StampedPair*> kept_pairs(const std::vector<StampedPair>& pairs, int least) {
-  std::vector<const StampedPair*> out;
-  for (const StampedPair& pair : pairs) out.push_back(&pair);
-  std::stable_sort(out.begin(), out.end(), [](const StampedPair* a, const StampedPair* b) {
-    return a->share_waited() < b->share_waited();
-  });
-  const auto good = std::count_if(pairs.begin(), pairs.end(),
-                                  [](const StampedPair& pair) { return pair.is_clean(); });
-  const auto kept = static_cast<std::size_t>(std::max<std::ptrdiff_t>(good, least));
-  out.resize(std::min(out.size(), kept));
-  std::sort(out.begin(), out.end());  // as they were taken
-  return out;
-}
 
 class ModelStand final : public InPlaceStand {
  public:
@@ -108,13 +90,17 @@ class ModelStand final : public InPlaceStand {
   void run_own(std::size_t step);
   void check(Placed& c, std::size_t step);
   void check_all(const Announce& announce);
-  // With the candidates for which `placed` is true, by their number, in their places.
-  StampedRun stamped(const std::vector<bool>& placed);
-  StampedPair stamped_pair(bool warm, const Announce& announce);
+  // By step, null: the model's own kernel.
+  StampedRun stamped(const std::vector<Placed*>& placed);
+  // Of the candidates that are still timed, by task.
+  std::vector<Turns> turns() const;
+  void run_round(const Announce& announce);
+  void take_times(const StampedRun& run, const std::vector<Turns>& places,
+                  const std::vector<std::size_t>& drawn);
+  void drop_losers();
+  bool timed_enough(int wanted) const;
   void time_all(const Announce& announce, RunReply* reply);
-  std::size_t number_of(const Placed& c) const {
-    return static_cast<std::size_t>(&c - candidates_.data());
-  }
+  void tell_times();
   std::string outputs() const;
 
   StandParts parts_;
@@ -128,9 +114,12 @@ class ModelStand final : public InPlaceStand {
   runtime::AlignedBuffer workspace_;  // of all kernels, as in a model
   std::map<std::pair<std::string, std::string>, HostTensor> packed_;  // by name and layout
   std::vector<Placed> candidates_;
-  std::vector<Placed*> at_;  // by step; null: the model's own kernel
-  std::string outputs_;      // of the model's own kernels
-  bool repeatable_ = false;  // they are the same bytes in every run
+  std::vector<std::vector<std::size_t>> at_;                 // by step: candidates
+  std::vector<std::vector<TimedCall>> times_;                // by candidate
+  std::map<std::size_t, std::vector<TimedCall>> own_times_;  // by task: of the model's own kernel
+  std::int64_t runs_ = 0, clean_runs_ = 0;                   // that were timed, of a request
+  std::string outputs_;                                      // of the model's own kernels
+  bool repeatable_ = false;                                  // they are the same bytes in every run
   double run_s_ = 0;
   Rng rng_{1};
 };
@@ -157,7 +146,7 @@ Result<void> ModelStand::set_up() {
     const runtime::KernelInfo& info = static_cast<const runtime::CpuKernel&>(*kernel).info;
     reserve_workspace(info.shared_bytes + info.worker_bytes * pool_.host()->num_workers);
   }
-  at_.assign(model_.steps.size(), nullptr);
+  at_.resize(model_.steps.size());
   TESSERA_DO(runner_.run());  // checks the inputs, too
   stamped({});
   outputs_ = outputs();
@@ -275,18 +264,21 @@ void ModelStand::check(Placed& c, std::size_t step) {
   }
 }
 
-// A run of the model's own kernels, with every candidate checked behind the kernel of its place.
+// A run of the model's own kernels, with the candidates checked behind the kernel of their place.
 void ModelStand::check_all(const Announce& announce) {
   const runtime::ThreadPool::Session session(pool_);
   for (std::size_t s = 0; s < at_.size(); ++s) {
     run_own(s);
-    if (at_[s] == nullptr || !at_[s]->good()) continue;
-    announce(Kind::kCalling, at_[s]->item);
-    check(*at_[s], s);
+    for (const std::size_t number : at_[s]) {
+      Placed& c = candidates_[number];
+      if (!c.good()) continue;
+      announce(Kind::kCalling, c.item);
+      check(c, s);
+    }
   }
 }
 
-StampedRun ModelStand::stamped(const std::vector<bool>& placed) {
+StampedRun ModelStand::stamped(const std::vector<Placed*>& placed) {
   const runtime::ThreadPool::Session session(pool_);
   StampedRun out;
   out.step_s.reserve(at_.size());
@@ -294,8 +286,8 @@ StampedRun ModelStand::stamped(const std::vector<bool>& placed) {
   const double start = now();
   double last = start;
   for (std::size_t s = 0; s < at_.size(); ++s) {
-    Placed* c = placed.empty() ? nullptr : at_[s];
-    if (c != nullptr && c->good() && placed[number_of(*c)]) {
+    Placed* c = placed.empty() ? nullptr : placed[s];
+    if (c != nullptr) {
       call(*c, c->params.at(s), workspace_.data());
     } else {
       run_own(s);
@@ -309,63 +301,132 @@ StampedRun ModelStand::stamped(const std::vector<bool>& placed) {
   return out;
 }
 
-// Every candidate is drawn into one of two runs: it meets other neighbours in each pair, and is
-// timed as often as the kernel that it replaces. Those that belong together share one draw.
-StampedPair ModelStand::stamped_pair(bool warm, const Announce& announce) {
-  StampedPair out;
-  const bool all_first = rng_.chance(0.5);
-  for (const Placed& c : candidates_)
-    out.first.push_back(c.run->job.trial.together ? all_first : rng_.chance(0.5));
-  std::vector<bool> placed = out.first;
-  for (StampedRun& run : out.runs) {
-    announce(Kind::kTiming, 0);
-    if (warm) stamped(placed);
-    run = stamped(placed);
-    placed.flip();
+std::vector<Turns> ModelStand::turns() const {
+  std::map<std::size_t, Turns> by_task;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    const Placed& c = candidates_[i];
+    if (!c.good() || c.lost) continue;
+    Turns& turns = by_task[c.run->job.task];
+    turns.candidates.push_back(i);
+    turns.together = c.run->job.trial.together;
   }
+  std::vector<Turns> out;
+  for (auto& [task, turns] : by_task) out.push_back(std::move(turns));
   return out;
 }
 
+// Seconds of one call: places of a task count alike.
+void ModelStand::take_times(const StampedRun& run, const std::vector<Turns>& places,
+                            const std::vector<std::size_t>& drawn) {
+  TimedCall timed;
+  timed.clean = parts_.options.contended || runtime::is_clean(run.whole);
+  timed.share_waited = run.whole.wait_s / run.whole.total_s;
+  ++runs_;
+  clean_runs_ += timed.clean ? 1 : 0;
+  for (std::size_t p = 0; p < places.size(); ++p) {
+    const Placed& any = candidates_[places[p].candidates.front()];
+    timed.seconds = 0;
+    for (const auto& [step, params] : any.params) timed.seconds += run.step_s[step];
+    timed.seconds /= static_cast<double>(any.params.size());
+    if (drawn[p] == kOwnKernel) {
+      own_times_[any.run->job.task].push_back(timed);
+    } else {
+      times_[drawn[p]].push_back(timed);
+    }
+  }
+}
+
+void ModelStand::run_round(const Announce& announce) {
+  const std::vector<Turns> places = turns();
+  for (const std::vector<std::size_t>& drawn : draw_round(places, rng_)) {
+    std::vector<Placed*> placed(at_.size(), nullptr);
+    for (const std::size_t number : drawn) {
+      if (number == kOwnKernel) continue;
+      for (const auto& [step, params] : candidates_[number].params)
+        placed[step] = &candidates_[number];
+    }
+    if (runs_warm(run_s_)) {
+      announce(Kind::kTiming, 0);
+      stamped(placed);
+    }
+    for (int i = 0; i < row_of(run_s_); ++i) {
+      announce(Kind::kTiming, 0);
+      take_times(stamped(placed), places, drawn);
+    }
+  }
+}
+
+// All its clean times are clearly above what the model's own kernel takes, and not in one round
+// alone: of a kernel of microseconds that is noise.
+void ModelStand::drop_losers() {
+  const MeasureOptions& options = parts_.options;
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    Placed& c = candidates_[i];
+    if (!c.good() || c.lost || c.run->job.trial.final) continue;
+    const std::vector<double> own = kept_seconds(own_times_[c.run->job.task], 1);
+    const auto clean = std::count_if(times_[i].begin(), times_[i].end(),
+                                     [](const TimedCall& t) { return t.clean; });
+    if (own.empty() || clean <= kRunsInARow) continue;
+    const double limit_s = options.loser_factor * median(own);
+    c.lost = std::all_of(times_[i].begin(), times_[i].end(),
+                         [&](const TimedCall& t) { return !t.clean || t.seconds > limit_s; });
+  }
+}
+
+bool ModelStand::timed_enough(int wanted) const {
+  for (std::size_t i = 0; i < candidates_.size(); ++i) {
+    if (!candidates_[i].good() || candidates_[i].lost) continue;
+    const auto clean = std::count_if(times_[i].begin(), times_[i].end(),
+                                     [](const TimedCall& t) { return t.clean; });
+    if (clean < wanted) return false;
+  }
+  return true;
+}
+
+// Candidates of a task take turns in its places; in every round they meet other neighbours, and
+// the model's own kernel is timed beside them.
 void ModelStand::time_all(const Announce& announce, RunReply* reply) {
   const MeasureOptions& options = parts_.options;
   const bool final = std::any_of(candidates_.begin(), candidates_.end(), [](const Placed& c) {
     return c.good() && c.run->job.trial.final;
   });
-  const int wanted = std::max(options.min_samples, options.max_samples / (final ? 1 : 2));
-  const bool warm = run_s_ < kLongRun;
-  const double limit_s = 4.0 * wanted * (warm ? 2 : 1) * run_s_ + options.trial_limit_s;
+  const int wanted = wanted_samples(final, options);
+  const int least = static_cast<int>(ceil_div(options.min_samples, row_of(run_s_)));
+  std::size_t most = 1;
+  for (const Turns& t : turns()) most = std::max(most, t.candidates.size());
+  const double limit_s =
+      kMostLonger * runs_in_place(most, final, run_s_, options) * run_s_ + options.trial_limit_s;
   const Clock::time_point start = Clock::now();
-  std::vector<StampedPair> pairs;
-  const auto clean = [&] {
-    return std::count_if(pairs.begin(), pairs.end(),
-                         [](const StampedPair& pair) { return pair.is_clean(); });
-  };
+  times_.assign(candidates_.size(), {});
+  own_times_.clear();
+  runs_ = clean_runs_ = 0;
   const double before_s = calibration_.run(kCalibrationRuns);
-  while (std::ssize(pairs) < options.min_samples ||
-         (clean() < wanted && seconds_since(start) < limit_s)) {
-    pairs.push_back(stamped_pair(warm, announce));
+  for (int round = 0; round < least || (!timed_enough(wanted) && seconds_since(start) < limit_s);
+       ++round) {
+    run_round(announce);
+    drop_losers();
+    if (turns().empty()) break;
   }
   const double calibration_s = (before_s + calibration_.run(kCalibrationRuns)) / 2;
-  const std::vector<const StampedPair*> kept = kept_pairs(pairs, options.min_samples);
-  const auto all = static_cast<double>(pairs.size());
-  reply->waiting_share = (all - static_cast<double>(clean())) / all;
+  for (Placed& c : candidates_) c.measurement->calibration_s = c.good() ? calibration_s : 0;
+  reply->waiting_share =
+      runs_ > 0 ? static_cast<double>(runs_ - clean_runs_) / static_cast<double>(runs_) : 0;
+  tell_times();
+}
+
+void ModelStand::tell_times() {
+  const auto least = static_cast<std::size_t>(parts_.options.min_samples);
   for (std::size_t i = 0; i < candidates_.size(); ++i) {
-    const Placed& c = candidates_[i];
+    Placed& c = candidates_[i];
     if (!c.good()) continue;
-    // Seconds of one call: places of a task count alike.
-    const auto seconds = [&](const StampedRun& run) {
-      double sum = 0;
-      for (const auto& [step, params] : c.params) sum += run.step_s[step];
-      return sum / static_cast<double>(c.params.size());
-    };
-    std::vector<double> own;
-    for (const StampedPair* pair : kept) {
-      c.measurement->samples_s.push_back(seconds(pair->with(i)));
-      own.push_back(seconds(pair->without(i)));
-    }
-    c.measurement->default_s = median(own);
-    c.measurement->calibration_s = calibration_s;
-    c.measurement->disturbed = run_queue_.available() && clean() < options.min_samples;
+    Measurement& m = *c.measurement;
+    m.samples_s = kept_seconds(times_[i], least);
+    const std::vector<double> own = kept_seconds(own_times_[c.run->job.task], least);
+    m.default_s = own.empty() ? 0 : median(own);
+    if (c.lost) m.outcome = Outcome::kCensored;
+    const auto clean = static_cast<std::size_t>(std::count_if(
+        times_[i].begin(), times_[i].end(), [](const TimedCall& t) { return t.clean; }));
+    m.disturbed = run_queue_.available() && clean < std::min(least, times_[i].size());
   }
 }
 
@@ -384,11 +445,7 @@ void ModelStand::run(const RunRequest& request, const Announce& announce, RunRep
     Placed& c = candidates_.back();
     c.item = i;
     c.measurement = &m;
-    const bool taken = std::any_of(c.params.begin(), c.params.end(),
-                                   [&](const auto& place) { return at_[place.first] != nullptr; });
-    if (taken) c.fail(Outcome::kInvalidStatic, "its place has another candidate");
-    for (const auto& [step, params] : c.params)
-      if (!taken) at_[step] = &c;
+    for (const auto& [step, params] : c.params) at_[step].push_back(candidates_.size() - 1);
   }
   check_all(announce);
   if (std::any_of(candidates_.begin(), candidates_.end(), [](const Placed& c) { return c.good(); }))
@@ -396,7 +453,7 @@ void ModelStand::run(const RunRequest& request, const Announce& announce, RunRep
   check_all(announce);
   reply->damaged = repeatable_ && outputs() != outputs_;
   reply->last = reply->damaged;
-  std::fill(at_.begin(), at_.end(), nullptr);
+  for (std::vector<std::size_t>& here : at_) here.clear();
   candidates_.clear();
   double bytes = 0;
   for (const auto& [name, tensor] : packed_) bytes += static_cast<double>(tensor.bytes());
@@ -404,6 +461,12 @@ void ModelStand::run(const RunRequest& request, const Announce& announce, RunRep
 }
 
 }  // namespace
+
+int runs_in_place(std::size_t turns, bool final, double model_s, const MeasureOptions& options) {
+  const int row = row_of(model_s);
+  const auto rounds = static_cast<int>(ceil_div(wanted_samples(final, options), row));
+  return rounds * static_cast<int>(turns + 1) * (row + (runs_warm(model_s) ? 1 : 0));
+}
 
 Result<std::shared_ptr<const PlacedModel>> place_model(const graph::Graph& graph,
                                                        const task::TaskGraph& tasks,

@@ -1,4 +1,4 @@
-// Candidates inside a running model: one run times one candidate of every task at once.
+// Candidates inside a running model: one run times a candidate of every task at once.
 #pragma once
 
 #include <functional>
@@ -35,9 +35,13 @@ Result<std::shared_ptr<const PlacedModel>> place_model(const graph::Graph& graph
 // For MeasureOptions::in_place. In each place of a task the model's own kernel runs first, then the
 // candidate on the same inputs into guarded memory: rounding does not add up from kernel to kernel,
 // and what is wrong has one owner. Only then is it timed, in the memory of the model, in turns with
-// the model's own kernels and with the clock read between any two kernels; then it is checked
-// again.
+// the model's own kernel and other candidates of the task, and with the clock read between any two
+// kernels; what is clearly slower is given up early. Then it is checked again.
 std::function<Result<std::unique_ptr<InPlaceStand>>(const StandParts& parts)> in_place_stand(
     std::shared_ptr<const PlacedModel> model);
+
+// Runs of a model of `model_s` seconds that time a batch on a quiet machine, where so many
+// candidates of a task take turns.
+int runs_in_place(std::size_t turns, bool final, double model_s, const MeasureOptions& options);
 
 }  // namespace tessera::measure

@@ -59,6 +59,11 @@ struct MeasureOptions {
   // Makes the model that trials in place run in (model_stand.h), inside the run worker; empty:
   // there is none.
   std::function<Result<std::unique_ptr<InPlaceStand>>(const StandParts& parts)> in_place;
+  // Candidates of a task that a batch in place may hold: they take turns. Each has its own packed
+  // constants.
+  std::size_t most_turns = 1;
+  // Other work on the cores is wanted: times that it disturbed count like others, in place.
+  bool contended = false;
   WorkerHooks hooks;
   std::string bug_folder;  // for what made the compiler crash; empty: that of temporary files
 };

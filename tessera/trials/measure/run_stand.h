@@ -41,7 +41,7 @@ class InPlaceStand {
   // (kCalling), or a run of the model (kTiming).
   using Announce = std::function<void(Kind kind, std::size_t item)>;
 
-  // At most one item of a task; measurements as the items, whose ids are set.
+  // Items of one task take turns; measurements as the items, whose ids are set.
   virtual void run(const RunRequest& request, const Announce& announce, RunReply* reply) = 0;
 };
 

@@ -20,6 +20,12 @@
 #include "tessera/trials/measure/worker_process.h"
 
 namespace tessera::measure {
+namespace {
+
+// Of code that is kept for trials that come again.
+constexpr std::size_t kMostKept = std::size_t{256} << 20;
+
+}  // namespace
 
 Server::Server(Channel owner, std::vector<te::Dag> tasks, target::Target target,
                MeasureOptions options)
@@ -254,7 +260,14 @@ bool Server::read_owner() {
     } else if (frame->kind == Kind::kSubmit && decode(*frame, &job)) {
       if (job.group != 0) {
         groups_[job.group].wanted = job.group_size;
-        to_build_.push_front(std::move(job));
+        const auto known = kept_.find({job.task, schedule::to_text(job.trial.steps)});
+        if (job.trial.in_place && known != kept_.end()) {
+          on_built(job, known->second);
+          continue;
+        }
+        // Who compares waits for it; of batches in place the next is built while one runs.
+        const bool waited_for = !job.trial.in_place;
+        to_build_.insert(waited_for ? to_build_.begin() : to_build_.end(), std::move(job));
       } else {
         to_build_.push_back(std::move(job));
       }
@@ -372,6 +385,7 @@ void Server::on_built(const Job& job, Built built) {
     fail(job, Outcome::kBuildError, built.error, built.build_ms);
     settle_group(job, nullptr);
   } else if (job.group != 0) {
+    if (job.trial.in_place) keep_built(job, built);
     settle_group(job, &built);
   } else if (!cancelled(job)) {
     RunRequest request;
@@ -379,6 +393,18 @@ void Server::on_built(const Job& job, Built built) {
     request.in_place = job.trial.in_place;
     to_run_.push_back(std::move(request));
   }
+}
+
+void Server::keep_built(const Job& job, const Built& built) {
+  if (kept_bytes_ + built.object.size() > kMostKept) {
+    kept_.clear();
+    kept_bytes_ = 0;
+  }
+  const auto [at, is_new] =
+      kept_.try_emplace({job.task, schedule::to_text(job.trial.steps)}, built);
+  if (!is_new) return;
+  at->second.build_ms = 0;  // when it comes again
+  kept_bytes_ += built.object.size();
 }
 
 void Server::on_builder_death(Worker& worker, int status) {
@@ -428,7 +454,8 @@ void Server::settle_group(const Job& job, const Built* built) {
   request.in_place = job.trial.in_place;
   request.side_by_side = !request.in_place;
   groups_.erase(found);
-  if (!request.items.empty()) to_run_.push_front(std::move(request));
+  const auto next = request.in_place ? to_run_.end() : to_run_.begin();
+  if (!request.items.empty()) to_run_.insert(next, std::move(request));
 }
 
 bool Server::try_again(const Job& job) { return !cancelled(job) && ++losses_[job.number] <= 1; }

@@ -65,6 +65,7 @@ class Server {
   void read_builder(Worker& worker);
   void read_runner();
   void on_built(const Job& job, Built built);
+  void keep_built(const Job& job, const Built& built);
   void on_announced(const Frame& frame);
   void on_ran(const RunReply& reply);
   void on_builder_death(Worker& worker, int status);
@@ -92,6 +93,9 @@ class Server {
   std::deque<Job> to_build_;
   std::deque<RunRequest> to_run_;
   std::map<std::uint64_t, Group> groups_;
+  // Of trials in place, by task and steps: the best of them are timed again.
+  std::map<std::pair<std::size_t, std::string>, Built> kept_;
+  std::size_t kept_bytes_ = 0;
   std::map<std::uint64_t, int> losses_;  // by job: how often its worker was lost
   std::uint64_t cancelled_before_ = 0;
 };
