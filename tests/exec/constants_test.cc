@@ -5,6 +5,7 @@
 
 #include "tessera/backend/exec/compile_model.h"
 #include "tessera/backend/exec/prepared_model.h"
+#include "tessera/backend/exec/share_constants.h"
 #include "tessera/frontend/graph/builder.h"
 
 namespace tessera::exec {
@@ -74,6 +75,24 @@ TEST_F(Constants, SmallOnesLieSideBySide) {
     EXPECT_LE(at - before, 128);
     EXPECT_EQ(reinterpret_cast<std::uintptr_t>(at) % 64, 0u);
   }
+}
+
+// Two models of the same weights, one of them also of others.
+TEST_F(Constants, ModelsShareWhatIsTheSame) {
+  const auto compile = [&](const HostTensor& output) {
+    return compile_model(products(large_, small_, output), target::host(), {});
+  };
+  Rng rng(6);
+  const Result<CompiledModel> first = compile(output_);
+  Result<CompiledModel> second = compile(random_tensor(DType::kF32, output_.shape(), rng));
+  ASSERT_TRUE(first.ok() && second.ok());
+  const std::int64_t same =
+      static_cast<std::int64_t>(first->constants[0].bytes() + first->constants[1].bytes());
+  EXPECT_NE(first->constants[0].data(), second->constants[0].data());
+  EXPECT_EQ(share_constants(*first, &*second), same);
+  EXPECT_EQ(first->constants[0].data(), second->constants[0].data());
+  EXPECT_EQ(first->constants[1].data(), second->constants[1].data());
+  EXPECT_NE(first->constants[2].data(), second->constants[2].data());
 }
 
 // Of a graph that is given away nothing is left but what the kernels read.

@@ -109,5 +109,64 @@ TEST(IndexChecks, ARunIsRefused) {
   }
 }
 
+// y[i, j] = x[i, ids[i, j] + 1], of which the sum could be computed by the kernel that reads x.
+graph::Graph shifted() {
+  GraphBuilder b("shifted");
+  const ValueId x = b.input("x", {DType::kF32, {5, 6}});
+  const ValueId ids = b.input("ids", {DType::kI64, {5, 2}});
+  b.set_origin("Add /shift");
+  const ValueId sum = *b.add("add", {ids, b.scalar(DType::kI64, 1)});
+  b.set_origin("GatherElements /pick");
+  const ValueId y =
+      *b.add("gather_elements", {x, *b.cast(sum, DType::kI32)}, {{"axis", std::int64_t{1}}});
+  b.set_origin("Tanh /behind");
+  return b.finish({*b.add("tanh", {y})}, {"y"});
+}
+
+TEST(IndexChecks, FindIndicesThatTheModelComputes) {
+  const graph::Graph graph = shifted();
+  const graph::Uses uses = find_uses(graph);
+  const std::vector<std::int32_t> nodes = {1, 2};  // without the sum
+  const ValueId sum = graph.nodes[0].outputs[0];
+  const auto found = find_computed_indices(graph, uses, nodes, std::vector<ValueId>{0, sum});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].value, sum);
+  EXPECT_THAT(found[0].what.sizes, ElementsAre(6));
+  EXPECT_EQ(found[0].what.node, "GatherElements /pick");
+  EXPECT_TRUE(find_computed_indices(graph, uses, nodes, std::vector<ValueId>{0}).empty());
+  const graph::Graph outside = embedding();
+  const auto last = static_cast<std::int32_t>(outside.nodes.size()) - 1;
+  EXPECT_TRUE(find_computed_indices(outside, find_uses(outside), std::vector<std::int32_t>{last},
+                                    outside.nodes.back().inputs)
+                  .empty())
+      << "find_index_checks has it";
+}
+
+TEST(IndexChecks, ARunThatComputesAWrongIndexIsRefused) {
+  runtime::CpuDevice device({.threads = 1});
+  const graph::Graph graph = shifted();
+  const auto model = compile_model(graph, target::host());
+  ASSERT_TRUE(model.ok()) << model.error().message;
+  ModelRunner runner(*model, device);
+  Rng rng(3);
+  const HostTensor x = random_tensor(DType::kF32, {5, 6}, rng);
+  const HostTensor good = integers(DType::kI64, {5, 2}, {0, 4, -7, -1, 3, 2, 1, 0, -2, -3});
+  ASSERT_TRUE(runner.set_input(0, x).ok());
+  for (int time = 0; time < 2; ++time) {
+    ASSERT_TRUE(runner.set_input(1, good).ok());
+    ASSERT_TRUE(runner.run().ok());
+    const auto want = graph::evaluate(graph, {x, good});
+    EXPECT_EQ(testing::mismatch(runner.output(0), want->at(0), 1e-6), "");
+    ASSERT_TRUE(
+        runner.set_input(1, integers(DType::kI64, {5, 2}, {0, 4, -7, 5, 3, 2, 1, 0, -2, -3})).ok());
+    const auto refused = runner.run();
+    ASSERT_FALSE(refused.ok());
+    EXPECT_EQ(refused.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_EQ(refused.error().message,
+              "GatherElements /pick: index 6 (element 3 of those that the model computes) is "
+              "outside a dimension of size 6");
+  }
+}
+
 }  // namespace
 }  // namespace tessera::exec

@@ -115,6 +115,20 @@ TEST(ModelRunner, StepsThatShareMemoryKeepTheirOrder) {
   EXPECT_EQ(replayed_after(0.5, model), After{});
 }
 
+TEST(ModelRunner, SharesInputsOfOneType) {
+  const CompiledModel model = forked(false);
+  FakeDevice device(0);
+  ModelRunner first(model, device), second(model, device);
+  EXPECT_NE(first.input_data(0), second.input_data(0));
+  ASSERT_TRUE(second.share_inputs(first, {{0, 0}}).ok());
+  EXPECT_EQ(first.input_data(0), second.input_data(0));
+  CompiledModel other = forked(false);
+  other.input_types = {{DType::kF32, {17}}};
+  ModelRunner third(other, device);
+  EXPECT_EQ(third.share_inputs(first, {{0, 0}}).error().message,
+            "input x is f32[17], input x is f32[16]");
+}
+
 TEST(ModelRunner, OperatorsOfTheHostAreNotPassed) {
   const CompiledModel model = forked(true);
   EXPECT_EQ(order_of(model.steps).after(), (After{{}, {0}, {1}}));

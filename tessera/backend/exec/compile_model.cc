@@ -223,6 +223,7 @@ class Assembler {
   Assembler(graph::Graph& graph, const task::TaskGraph& tasks, const Needs& needs,
             CompiledModel* model, bool side_by_side = false)
       : graph_(graph),
+        uses_(graph::find_uses(graph)),
         tasks_(tasks),
         needs_(needs),
         plan_(plan_memory(graph, tasks.groups,
@@ -277,6 +278,10 @@ class Assembler {
       step.params.push_back(storage(call.params[i], needs_.layouts[call.task][i]));
     }
     step.reads = step.params.size();
+    for (ComputedIndices& found : find_computed_indices(graph_, uses_, group.nodes, call.params)) {
+      const auto param = std::find(call.params.begin(), call.params.end(), found.value);
+      step.indices.emplace_back(param - call.params.begin(), std::move(found));
+    }
     for (const ValueId id : group.outputs) step.params.push_back(storage(id, {}));
     if (!plan_.temporaries.empty()) {
       const std::vector<Storage>& own = plan_.temporaries[call.group];
@@ -321,6 +326,7 @@ class Assembler {
   }
 
   graph::Graph& graph_;
+  const graph::Uses uses_;
   const task::TaskGraph& tasks_;
   const Needs& needs_;
   MemoryPlan plan_;

@@ -47,6 +47,8 @@ struct CompiledModel {
     graph::Attrs attrs;
     std::vector<graph::TensorType> input_types, output_types;
     std::vector<bool> omitted;  // by operand of the operator
+    // Of kernels: what to look at before they run, with the parameter that holds it.
+    std::vector<std::pair<std::size_t, ComputedIndices>> indices;
   };
 
   std::string name;

@@ -46,11 +46,11 @@ ModelRunner::ModelRunner(const CompiledModel& model, runtime::Device& device)
 
 Result<void> ModelRunner::set_up() {
   const auto make = [&](const std::vector<graph::TensorType>& types,
-                        std::vector<runtime::DeviceBuffer>* to) -> Result<void> {
+                        std::vector<Memory>* to) -> Result<void> {
     for (const graph::TensorType& type : types) {
       TESSERA_TRY(runtime::DeviceBuffer buffer,
                   runtime::DeviceBuffer::make(device_, tensor_bytes(type)));
-      to->push_back(std::move(buffer));
+      to->push_back(std::make_shared<const runtime::DeviceBuffer>(std::move(buffer)));
     }
     return {};
   };
@@ -61,7 +61,7 @@ Result<void> ModelRunner::set_up() {
   for (std::size_t i = 0; i < outputs_.size(); ++i) {
     const graph::TensorType& type = model_.output_types[i];
     if (!in_process_) downloads_.emplace_back(type.dtype, type.shape);
-    results_.push_back(in_process_ ? outputs_[i].get() : downloads_[i].data());
+    results_.push_back(in_process_ ? outputs_[i]->get() : downloads_[i].data());
   }
   TESSERA_TRY(now_, bind());
   return {};
@@ -109,29 +109,47 @@ Result<void> ModelRunner::carry(std::vector<Carried> pairs) {
   return {};
 }
 
+Result<void> ModelRunner::share_inputs(const ModelRunner& with,
+                                       const std::vector<SharedInput>& pairs) {
+  if (!ready_.ok()) return ready_.error();
+  if (!with.ready_.ok()) return with.ready_.error();
+  for (const SharedInput& pair : pairs) {
+    const graph::TensorType &own = model_.input_types.at(pair.own),
+                            &other = with.model_.input_types.at(pair.other);
+    if (!(own == other)) {
+      return make_error(ErrorCode::kInvalidArgument, "input {} is {}, input {} is {}",
+                        model_.input_names[pair.own], to_text(own),
+                        with.model_.input_names[pair.other], to_text(other));
+    }
+    inputs_[pair.own] = with.inputs_[pair.other];
+  }
+  TESSERA_TRY(now_, bind());
+  return {};
+}
+
 void ModelRunner::swap_carried() {
   for (const Carried& c : carried_) std::swap(inputs_[c.input], outputs_[c.output]);
 }
 
 Result<void> ModelRunner::record_parts(Bound* bound) {
   std::vector<runtime::Call> calls;
-  const auto end_recording = [&]() -> Result<void> {
+  const auto end_recording = [&](std::size_t end) -> Result<void> {
     if (calls.empty()) return {};
-    Part part;
+    Part part{.recording = nullptr, .step = end - calls.size()};
     TESSERA_TRY(part.recording, record(std::exchange(calls, {})));
     bound->parts.push_back(std::move(part));
     return {};
   };
   for (std::size_t i = 0; i < model_.steps.size(); ++i) {
     const CompiledModel::Step& step = model_.steps[i];
-    if (!is_host(step)) {
+    if (is_host(step) || is_checked(step)) TESSERA_DO(end_recording(i));
+    if (is_host(step)) {
+      bound->parts.push_back({.recording = nullptr, .step = i});
+    } else {
       calls.push_back({model_.kernels[step.kernel].get(), bound->memory[i]});
-      continue;
     }
-    TESSERA_DO(end_recording());
-    bound->parts.push_back({.recording = nullptr, .host_step = i});
   }
-  return end_recording();
+  return end_recording(model_.steps.size());
 }
 
 // A whole model may be faster when steps that need not wait for each other run side by side, and
@@ -171,8 +189,8 @@ Result<std::unique_ptr<runtime::Recording>> ModelRunner::record(std::vector<runt
 Result<std::unique_ptr<runtime::Recording>> ModelRunner::fastest(
     std::vector<std::unique_ptr<runtime::Recording>> ways) {
   if (ways.size() == 1) return std::move(ways[0]);
-  for (const runtime::DeviceBuffer& input : inputs_)  // indices must not point anywhere
-    TESSERA_DO(device_.fill(input.get(), 0, input.bytes()));
+  for (const Memory& input : inputs_)  // indices must not point anywhere
+    TESSERA_DO(device_.fill(input->get(), 0, input->bytes()));
   std::vector<double> least(ways.size(), HUGE_VAL);
   for (int round = 0; round < kTrialRounds; ++round) {
     for (std::size_t i = 0; i < ways.size(); ++i) {
@@ -204,9 +222,9 @@ Result<void*> ModelRunner::address(const Storage& storage) {
     case Place::kNone:
       break;
     case Place::kInput:
-      return inputs_[storage.index].get();
+      return inputs_[storage.index]->get();
     case Place::kOutput:
-      return outputs_[storage.index].get();
+      return outputs_[storage.index]->get();
     case Place::kConstant:
       if (!model_.device_constants.empty()) return model_.device_constants[storage.index];
       // Kernels only read constants; the ABI has one pointer type for all parameters.
@@ -233,7 +251,7 @@ Result<void> ModelRunner::set_input(std::size_t index, const HostTensor& tensor)
   if (!ready_.ok()) return ready_.error();
   // This process checks what its inputs hold when it runs: callers may fill them in place.
   if (!in_process_) TESSERA_DO(check_input(index, tensor.data()));
-  return device_.upload(inputs_[index].get(), tensor.data(), tensor.bytes());
+  return device_.upload(inputs_[index]->get(), tensor.data(), tensor.bytes());
 }
 
 Result<void> ModelRunner::check_input(std::size_t index, const void* data) const {
@@ -244,11 +262,17 @@ Result<void> ModelRunner::check_input(std::size_t index, const void* data) const
   return {};
 }
 
+Result<void> ModelRunner::check_step(std::size_t step) const {
+  for (const auto& [param, indices] : model_.steps[step].indices)
+    TESSERA_DO(check_indices(indices, now_.memory[step][param]));
+  return {};
+}
+
 Result<HostTensor> ModelRunner::input(std::size_t index) const {
   if (!ready_.ok()) return ready_.error();
   const graph::TensorType& type = model_.input_types.at(index);
   HostTensor out(type.dtype, type.shape);
-  TESSERA_DO(device_.download(out.data(), inputs_[index].get(), out.bytes()));
+  TESSERA_DO(device_.download(out.data(), inputs_[index]->get(), out.bytes()));
   return out;
 }
 
@@ -275,22 +299,24 @@ Result<void> ModelRunner::run_host(std::size_t index) {
 }
 
 Result<void> ModelRunner::run_parts() {
-  for (const Part& part : now_.parts)
-    TESSERA_DO(part.recording ? device_.replay(*part.recording) : run_host(part.host_step));
+  for (const Part& part : now_.parts) {
+    if (is_checked(model_.steps[part.step])) TESSERA_DO(check_step(part.step));
+    TESSERA_DO(part.recording ? device_.replay(*part.recording) : run_host(part.step));
+  }
   return {};
 }
 
 Result<void> ModelRunner::run() {
   if (!ready_.ok()) return ready_.error();
   for (std::size_t i = 0; in_process_ && i < inputs_.size(); ++i)
-    TESSERA_DO(check_input(i, inputs_[i].get()));
+    TESSERA_DO(check_input(i, inputs_[i]->get()));
   const runtime::DeviceSession session(device_);
   TESSERA_DO(run_parts());
   for (std::size_t i = 0; i < downloads_.size(); ++i) {
     const bool stays = std::any_of(carried_.begin(), carried_.end(),
                                    [&](const Carried& c) { return c.output == i; });
     if (stays) continue;
-    TESSERA_DO(device_.download(results_[i], outputs_[i].get(), downloads_[i].bytes()));
+    TESSERA_DO(device_.download(results_[i], outputs_[i]->get(), downloads_[i].bytes()));
   }
   for (std::size_t i = 0; i < now_.copied.size(); ++i) {
     const std::size_t output = model_.copies[i].output;

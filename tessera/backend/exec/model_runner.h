@@ -28,12 +28,20 @@ class ModelRunner {
   // output(). kInvalidArgument: their types differ; kUnsupported: an output that nothing computes.
   Result<void> carry(std::vector<Carried> pairs);
 
+  // Before inputs are set: this input is the other runner's from now on, which is on the same
+  // device and does not run at the same time. kInvalidArgument: their types differ.
+  struct SharedInput {
+    std::size_t own = 0, other = 0;
+  };
+  Result<void> share_inputs(const ModelRunner& with, const std::vector<SharedInput>& pairs);
+
   // Checks type and shape, naming the input. kRunFailed: the device has no memory for the model.
   Result<void> set_input(std::size_t index, const HostTensor& tensor);
   // What it holds now.
   Result<HostTensor> input(std::size_t index) const;
   // kRunFailed: a host operator refused its data, or the device failed. kInvalidArgument: an input
   // holds an index that is out of range; set_input() says so where memory is not this process's.
+  // Indices that the model computes are refused in this process, too, and clamped elsewhere.
   Result<void> run();
   // Seconds of so many runs in a row, inputs and outputs on the device: by the device's clock, or,
   // with host operators, by this machine's.
@@ -41,7 +49,7 @@ class ModelRunner {
   HostTensor output(std::size_t index) const;
   // The memory of inputs and outputs themselves, for callers in this process that fill and read
   // them in place: as many bytes as the type has, valid as long as the runner.
-  void* input_data(std::size_t index) { return inputs_.at(index).get(); }
+  void* input_data(std::size_t index) { return inputs_.at(index)->get(); }
   const void* output_data(std::size_t index) const { return results_.at(index); }
 
   // Microseconds of each step: of one run, or, where launches are queued, each step repeated by
@@ -60,10 +68,11 @@ class ModelRunner {
   Result<double> time_step(std::size_t step, int calls);
 
  private:
-  // Kernels in a row, or one host operator.
+  // Kernels in a row, or one host operator; before them, indices that the first kernel reads by are
+  // checked where they are in this process.
   struct Part {
     std::unique_ptr<runtime::Recording> recording;
-    std::size_t host_step = 0;
+    std::size_t step = 0;  // the first one
   };
   // Steps with the memory they work on.
   struct Bound {
@@ -82,13 +91,18 @@ class ModelRunner {
   Result<void*> address(const Storage& storage);
   Result<void> run_parts();
   Result<void> run_host(std::size_t step);
+  bool is_checked(const CompiledModel::Step& step) const {
+    return in_process_ && !step.indices.empty();
+  }
   Result<void> check_input(std::size_t index, const void* data) const;
+  Result<void> check_step(std::size_t step) const;
 
   const CompiledModel& model_;
   runtime::Device& device_;
   const bool in_process_;  // inputs are filled and outputs read in place
   Result<void> ready_;     // why there is no memory, or code that cannot be recorded
-  std::vector<runtime::DeviceBuffer> inputs_, outputs_;
+  using Memory = std::shared_ptr<const runtime::DeviceBuffer>;
+  std::vector<Memory> inputs_, outputs_;  // inputs may be shared
   runtime::DeviceBuffer arena_;
   std::map<std::pair<std::int64_t, std::int64_t>, void*> places_;  // of the arena: offset, bytes
   Bound now_, next_;  // next: of the run behind the next one, where something is carried

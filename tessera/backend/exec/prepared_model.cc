@@ -37,11 +37,7 @@ class ModelWriter {
       storage(c.from);
       size(c.output);
     });
-    each(m.index_checks, [&](const IndexCheck& c) {
-      size(c.input);
-      numbers(c.sizes);
-      bytes_.text(c.node);
-    });
+    each(m.index_checks, [&](const IndexCheck& c) { index_check(c); });
     for (const std::int64_t n : {m.arena_bytes, m.live_bytes, m.constant_bytes}) bytes_.number(n);
     each(code, [&](const runtime::Binary& b) { kernel::write_binary(bytes_, b); });
     each(m.constants, [&](const HostTensor& t) { size(t.bytes()); });
@@ -103,6 +99,17 @@ class ModelWriter {
     each(s.input_types, [&](const TensorType& t) { type(t); });
     each(s.output_types, [&](const TensorType& t) { type(t); });
     each(s.omitted, [&](bool omitted) { bytes_.number(omitted ? 1 : 0); });
+    each(s.indices, [&](const auto& indices) {
+      size(indices.first);
+      bytes_.number(indices.second.value);
+      type(indices.second.type);
+      index_check(indices.second.what);
+    });
+  }
+  void index_check(const IndexCheck& c) {
+    size(c.input);
+    numbers(c.sizes);
+    bytes_.text(c.node);
   }
 
   ByteWriter bytes_;
@@ -134,11 +141,7 @@ class ModelReader {
       storage(c.from);
       c.output = size();
     });
-    each(&m.index_checks, [&](IndexCheck& c) {
-      c.input = size();
-      numbers(&c.sizes);
-      c.node = bytes_.text();
-    });
+    each(&m.index_checks, [&](IndexCheck& c) { index_check(&c); });
     for (std::int64_t* n : {&m.arena_bytes, &m.live_bytes, &m.constant_bytes}) *n = bytes_.number();
     each(code, [&](runtime::Binary& b) { kernel::read_binary(bytes_, target, &b); });
     each(constants, [&](std::size_t& n) { n = size(); });
@@ -210,6 +213,17 @@ class ModelReader {
     each(&s.output_types, [&](TensorType& t) { type(t); });
     for (std::int64_t n = bytes_.number(); n > 0 && bytes_.ok(); --n)
       s.omitted.push_back(bytes_.number() != 0);
+    each(&s.indices, [&](auto& indices) {
+      indices.first = size();
+      indices.second.value = static_cast<graph::ValueId>(bytes_.number());
+      type(indices.second.type);
+      index_check(&indices.second.what);
+    });
+  }
+  void index_check(IndexCheck* c) {
+    c->input = size();
+    numbers(&c->sizes);
+    c->node = bytes_.text();
   }
 
   ByteReader bytes_;
