@@ -206,7 +206,7 @@ TEST(CompileArtifact, ExportsOnlyItsInterface) {
   std::stringstream lines(*printed);
   for (std::string address, kind, name; lines >> address >> kind >> name;) symbols.push_back(name);
   EXPECT_EQ(symbols, (Names{"net_api", "net_close", "net_info", "net_memory_bytes", "net_open",
-                            "net_run", "net_run_tensors"}));
+                            "net_open_variant", "net_run", "net_run_tensors", "net_variant"}));
 }
 
 TEST(CompileArtifact, WeightsFileHoldsNamesAndLayouts) {

@@ -44,6 +44,22 @@ TEST(Metadata, RoundTrip) {
   EXPECT_EQ(back->steps[0].flops, 1e9);
 }
 
+TEST(Metadata, VariantsRoundTrip) {
+  Metadata m = sample();
+  m.variants = {{"sapphirerapids", "spr ...", "3", {"avx2", "amx-tile"}, 64, 32, 16},
+                {"x86-64-v3", "v3 ...", "4", {"avx2"}, 32, 0, 8}};
+  const std::string text = to_json(m);
+  const auto back = metadata_from_json(text);
+  ASSERT_TRUE(back.ok()) << back.error().message;
+  EXPECT_EQ(to_json(*back), text);
+  ASSERT_EQ(back->variants.size(), 2u);
+  EXPECT_EQ(back->variants[0].features, m.variants[0].features);
+  EXPECT_EQ(back->variants[1].worker_bytes, 8);
+  std::string broken = text;
+  broken.replace(broken.find("sapphirerapids") - 9, 5, "\"nime");
+  EXPECT_NE(metadata_from_json(broken).error().message.find("variants"), std::string::npos);
+}
+
 TEST(Metadata, EveryMissingFieldIsNamed) {
   const std::string text = to_json(sample());
   for (const char* key : {"abi", "name", "library", "features", "weights_bytes", "inputs",

@@ -14,6 +14,9 @@ tsr_status probe_open(const tsr_program* program, const tsr_open_options* option
                       tsr_context** context) {
   return tsr_open(program, options, context);
 }
+tsr_status probe_open_variant(const tsr_program* program, int32_t number, tsr_context** context) {
+  return tsr_open_variant(program, number, NULL, context);
+}
 int64_t probe_memory_bytes(const tsr_context* context) { return tsr_memory_bytes(context); }
 tsr_status probe_run(tsr_context* context, const void* const* inputs, void* const* outputs,
                      void* memory) {

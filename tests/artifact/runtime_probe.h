@@ -15,6 +15,7 @@ void probe_pool_destroy(tsr_host* host);
 
 tsr_status probe_open(const tsr_program* program, const tsr_open_options* options,
                       tsr_context** context);
+tsr_status probe_open_variant(const tsr_program* program, int32_t number, tsr_context** context);
 int64_t probe_memory_bytes(const tsr_context* context);
 tsr_status probe_run(tsr_context* context, const void* const* inputs, void* const* outputs,
                      void* memory);

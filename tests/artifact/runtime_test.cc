@@ -206,6 +206,40 @@ TEST_F(ContextTest, NamesTheMissingFeature) {
   EXPECT_EQ(context_, nullptr);
 }
 
+// Of variants the first that fits; one that is asked for must fit itself.
+TEST_F(ContextTest, TakesTheFirstVariantThatFits) {
+  const tsr_program second = program_;
+  const char* const absent[] = {"no-such-feature", nullptr};
+  program_.features = absent;
+  program_.next = &second;
+  ASSERT_EQ(open({.threads = 1}).code, TSR_OK);
+  ASSERT_EQ(run().code, TSR_OK);
+  expect_result();
+  tsr_context* forced = nullptr;
+  EXPECT_EQ(probe_open_variant(&program_, 1, &forced).code, TSR_UNSUPPORTED);
+  ASSERT_EQ(probe_open_variant(&program_, 2, &forced).code, TSR_OK);
+  probe_close(forced);
+  for (const std::int32_t number : {3, -1}) {
+    const tsr_status none = probe_open_variant(&program_, number, &forced);
+    EXPECT_EQ(none.code, TSR_INVALID_ARGUMENT);
+    EXPECT_EQ(std::string(none.message), "hand has no variant " + std::to_string(number));
+    EXPECT_EQ(forced, nullptr);
+  }
+}
+
+TEST_F(ContextTest, SaysWhatTheLastVariantLacks) {
+  const char* const absent[] = {"no-such-feature", nullptr};
+  tsr_program second = program_;
+  program_.features = second.features = absent;
+  program_.next = &second;
+  const tsr_status status = open();
+  EXPECT_EQ(status.code, TSR_UNSUPPORTED);
+  EXPECT_NE(std::string(status.message)
+                .find("lacks no-such-feature, which the last variant of hand was compiled for"),
+            std::string::npos)
+      << status.message;
+}
+
 TEST_F(ContextTest, ReportsTheKernelThatFailed) {
   in_data_[0] = 99;
   ASSERT_EQ(open({.threads = 1}).code, TSR_OK);

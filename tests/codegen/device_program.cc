@@ -108,17 +108,17 @@ ir::DeviceProgram warp_products(const std::string& type, const std::string& acc,
 }
 
 ir::DeviceProgram group_product(const std::string& type, int columns, bool rows,
-                                const std::string& acc) {
+                                const std::string& acc, const std::string& right) {
   return parse_program(fmt::format(
       "device p(A: {0}[4096]) -> (B: {5}[{1}]) {{ launch k(A) -> (B) {{ grid bx in 1, by in 1, bz "
-      "in 1 block tx in 128, ty in 1, tz in 1 shared S: {0}[8192] shared T: {0}[32768]\n"
+      "in 1 block tx in 128, ty in 1, tz in 1 shared S: {0}[8192] shared T: {6}[32768]\n"
       "alloc C: {5}[{2}] stack {{\nC[ramp(0, 1, {2})] = broadcast({4}, {2})\n"
       "for i in 32 {{\neval async_copy(S[ramp(i * 8 + tx * 16, 1, 8)], A[ramp(tx * 8, 1, 8)])\n"
       "eval async_commit()\neval async_wait(1)\nbarrier\n"
       "C[ramp(0, 1, {2})] = mma(C[ramp(0, 1, {2})], matrix_rows(S[0]), {3}(T[0]))}}\n"
       "eval async_wait(0)\nB[ramp(tx * {2}, 1, {2})] = C[ramp(0, 1, {2})]}}}} }}",
       type, 64 * columns, columns / 2, rows ? "matrix_rows" : "matrix_columns",
-      acc == "i32" ? "cast<i32>(0)" : "0.0", acc));
+      acc == "i32" ? "cast<i32>(0)" : "0.0", acc, right.empty() ? type : right));
 }
 
 }  // namespace tessera::codegen

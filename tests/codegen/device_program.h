@@ -22,8 +22,9 @@ ir::DeviceProgram row_sums(std::int64_t rows);
 ir::DeviceProgram warp_products(const std::string& type, const std::string& acc, int row,
                                 int step = 0);
 
-// A product of a warp group, 64 x `columns`, of tiles that a copy has filled.
+// A product of a warp group, 64 x `columns`, of tiles that a copy has filled; the right operand has
+// the same type, or another one.
 ir::DeviceProgram group_product(const std::string& type, int columns, bool rows = false,
-                                const std::string& acc = "f32");
+                                const std::string& acc = "f32", const std::string& right = "");
 
 }  // namespace tessera::codegen

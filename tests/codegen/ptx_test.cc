@@ -363,6 +363,15 @@ TEST(Ptx, WarpGroupsMultiplyOtherTypesToo) {
   EXPECT_EQ(count(short_floats, "wgmma.mma_async.sync.aligned.m64n64k32.f32.e5m2.e5m2"), 4);
 }
 
+TEST(Ptx, NamesALaterVersionForProductsOfBothSignsAlone) {
+  const std::string same = ptx_of(group_product("u8", 64, true, "i32"));
+  EXPECT_EQ(count(same, ".version 8.0\n"), 1) << same;
+  const std::string mixed = ptx_of(group_product("u8", 64, true, "i32", "i8"));
+  EXPECT_EQ(count(mixed, "wgmma.mma_async.sync.aligned.m64n64k32.s32.u8.s8"), 4) << mixed;
+  EXPECT_EQ(count(mixed, ".version 8.4\n"), 1);
+  EXPECT_EQ(count(mixed, ".version"), 1);
+}
+
 TEST(Ptx, WaitsForProductsAloneOrForCopiesToo) {
   std::string text = ir::to_text(group_product("f16", 64));
   const std::string wait = "eval async_wait(0)";

@@ -16,6 +16,8 @@
 #include "tessera/backend/artifact/staging_folder.h"
 #include "tessera/backend/artifact/toolchain.h"
 #include "tessera/backend/artifact/weights.h"
+#include "tessera/machine/target/features.h"
+#include "tessera/support/check.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
@@ -57,12 +59,39 @@ Result<void> check_embedded(std::int64_t bytes, const ArtifactOptions& options) 
 }
 
 // What an artifact exports, by the names of its C runtime.
-std::map<std::string, std::string> exports_of(const std::string& name) {
+std::map<std::string, std::string> exports_of(const Metadata& m) {
+  std::vector<std::string> entries = {"api",  "close", "info",       "memory_bytes",
+                                      "open", "run",   "run_tensors"};
+  if (!target::row_of(m.device).launches)
+    entries.insert(entries.end(), {"open_variant", "variant"});
   std::map<std::string, std::string> out;
-  for (const char* entry : {"api", "close", "info", "memory_bytes", "open", "run", "run_tensors"}) {
-    out[fmt::format("tsr_entry_{}", entry)] = fmt::format("{}_{}", name, entry);
-  }
+  for (const std::string& entry : entries)
+    out["tsr_entry_" + entry] = fmt::format("{}_{}", m.name, entry);
   return out;
+}
+
+// A model, the code of its kernels and what a machine needs to run it.
+struct Variant {
+  ModelProgram program;
+  Metadata metadata;
+  std::string symbols;  // prefix of the kernels'
+};
+
+// What is true of all of them.
+Metadata describe_all(const std::vector<Variant>& variants) {
+  Metadata all = variants[0].metadata;
+  if (variants.size() == 1) return all;
+  all.features = variants.back().metadata.features;
+  std::string digests;
+  for (const Variant& v : variants) {
+    const Metadata& m = v.metadata;
+    all.arena_bytes = std::max(all.arena_bytes, m.arena_bytes);
+    all.shared_bytes = std::max(all.shared_bytes, m.shared_bytes);
+    all.worker_bytes = std::max(all.worker_bytes, m.worker_bytes);
+    digests += m.plan_digest + "\n";
+  }
+  all.plan_digest = to_hex(hash_bytes(digests));
+  return all;
 }
 
 std::string_view view(const std::vector<std::uint8_t>& bytes) {
@@ -79,8 +108,7 @@ class Builder {
         linker_(target_.arch),
         image_(&linker_) {}
 
-  Result<Metadata> build(ModelProgram& program, Metadata m, ArtifactReport* report) {
-    const exec::CompiledModel& model = program.model;
+  Result<Metadata> build(std::vector<Variant>& variants, Metadata m, ArtifactReport* report) {
     std::vector<std::string> cc;
     if (options_.emit == Emit::kShared) {
       TESSERA_TRY(cc, find_linker(target_, options_.cc));
@@ -94,21 +122,23 @@ class Builder {
     }
     TESSERA_DO(linker_.add(runtime));
     const Clock::time_point start = Clock::now();
-    if (model.target.row().launches) {
-      TESSERA_TRY(code_, make_device_code(program.binaries, building_threads(options_.model)));
+    if (variants[0].program.model.target.row().launches) {
+      TESSERA_TRY(code_,
+                  make_device_code(variants[0].program.binaries, building_threads(options_.model)));
       m.code = code_->kinds;
     } else {
-      TESSERA_DO(add_kernels(program, &m));
+      for (Variant& v : variants) TESSERA_DO(add_kernels(v.program, &v.metadata));
     }
     report->code_ms = milliseconds_since(start);
-    TESSERA_TRY(const Weights weights, place_weights(model, &m));
+    m = with_sizes(variants, std::move(m));
+    TESSERA_TRY(const std::vector<Weights> weights, place_weights(variants, &m, report));
     const Clock::time_point link_start = Clock::now();
     const std::string json = to_json(m);
     TESSERA_DO(write_file(folder_ + "/" + m.name + ".h", {header_text(m)}));
     TESSERA_DO(write_file(folder_ + "/" + m.name + ".json", {json}));
     TESSERA_DO(write_file(folder_ + "/" + cmake_config_name(m), {cmake_config_text(m)}));
     metadata_text_ = json + '\0';
-    add_tables(program, m, weights);
+    add_tables(variants, m, weights);
     TESSERA_DO(write_library(m, cc));
     report->link_ms = milliseconds_since(link_start);
     return m;
@@ -124,16 +154,39 @@ class Builder {
     return {};
   }
 
-  Result<Weights> place_weights(const exec::CompiledModel& model, Metadata* m) {
+  // Once the kernels are known.
+  static Metadata with_sizes(const std::vector<Variant>& variants, Metadata m) {
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      const Metadata& one = variants[i].metadata;
+      m.shared_bytes = std::max(m.shared_bytes, one.shared_bytes);
+      m.worker_bytes = std::max(m.worker_bytes, one.worker_bytes);
+      if (m.variants.empty()) continue;
+      m.variants[i].shared_bytes = one.shared_bytes;
+      m.variants[i].worker_bytes = one.worker_bytes;
+    }
+    return m;
+  }
+
+  Result<std::vector<Weights>> place_weights(const std::vector<Variant>& variants, Metadata* m,
+                                             ArtifactReport* report) {
     const std::string file = m->name + ".safetensors", path = folder_ + "/" + file;
-    TESSERA_TRY(const Weights weights, write_weights(model, path));
-    m->weights_bytes = weights.bytes;
-    m->weights_digest = to_hex(weights.digest);
+    std::vector<const exec::CompiledModel*> models;
+    std::int64_t separate = 0;
+    for (const Variant& v : variants) {
+      models.push_back(&v.program.model);
+      for (const HostTensor& t : v.program.model.constants)
+        separate += static_cast<std::int64_t>(t.bytes());
+    }
+    TESSERA_TRY(std::vector<Weights> weights, write_shared_weights(models, path));
+    const std::int64_t bytes = weights[0].bytes;
+    if (models.size() > 1) report->shared_weights = std::max<std::int64_t>(0, separate - bytes);
+    m->weights_bytes = bytes;
+    m->weights_digest = to_hex(weights[0].digest);
     // A constant that was packed in several orders counts as often.
-    if (weights.bytes > 0) TESSERA_DO(check_embedded(weights.bytes, options_));
-    if (!embed(options_.weights, model.constant_bytes)) {
+    if (bytes > 0) TESSERA_DO(check_embedded(bytes, options_));
+    if (!embed(options_.weights, models.size() > 1 ? bytes : models[0]->constant_bytes)) {
       m->weights_file = file;
-    } else if (weights.bytes > 0) {
+    } else if (bytes > 0) {
       TESSERA_TRY(weights_, MappedFile::open(path));
       std::error_code error;
       fs::remove(path, error);
@@ -148,23 +201,35 @@ class Builder {
     return {number, 0};
   }
 
-  void add_tables(const ModelProgram& program, const Metadata& m, const Weights& weights) {
+  void add_tables(std::vector<Variant>& variants, const Metadata& m,
+                  const std::vector<Weights>& weights) {
     constexpr std::uint64_t kAlignment = 64;
-    TableParts parts{m, program.model, weights, add_blob(".tessera", 1, metadata_text_)};
+    const ModelProgram& program = variants[0].program;
+    TableParts parts{m, program.model, weights[0], add_blob(".tessera", 1, metadata_text_)};
     if (weights_) parts.embedded = add_blob(".rodata.weights", kAlignment, weights_->bytes());
     if (code_) {
       std::optional<ObjectLinker::Address> code;
       if (!code_->bytes.empty()) code = add_blob(".rodata.code", kAlignment, code_->bytes);
-      add_device_program(parts, make_device_program(program, *code_, weights), code, &image_,
+      add_device_program(parts, make_device_program(program, *code_, weights[0]), code, &image_,
                          &linker_);
     } else {
-      add_program(parts, &image_, &linker_);
+      std::vector<TableParts> each;
+      for (std::size_t i = 0; i < variants.size(); ++i) {
+        Metadata& one = variants[i].metadata;
+        // Their weights lie in one place.
+        one.weights_bytes = m.weights_bytes;
+        one.weights_digest = m.weights_digest;
+        one.weights_file = m.weights_file;
+        each.push_back({one, variants[i].program.model, weights[i], parts.json, parts.embedded,
+                        variants[i].symbols});
+      }
+      add_programs(each, parts, &image_, &linker_);
     }
     image_.finish();
   }
 
   Result<void> write_library(const Metadata& m, std::vector<std::string> cc) {
-    const std::map<std::string, std::string> exports = exports_of(m.name);
+    const std::map<std::string, std::string> exports = exports_of(m);
     TESSERA_TRY(const std::vector<std::string_view> object, linker_.finish(exports));
     const std::string library = folder_ + "/" + m.library;
     if (options_.emit == Emit::kObject) return write_file(library, object);
@@ -203,6 +268,37 @@ class Builder {
 
 }  // namespace
 
+namespace {
+
+// The most demanding first. What others need besides an order of their own is not compared: of two
+// that a machine fits, the one with more features is taken.
+Result<void> put_in_order(std::vector<ArtifactVariant>* variants) {
+  const auto needs = [](const ArtifactVariant& v) {
+    return target::present_features(v.target.features);
+  };
+  std::ranges::stable_sort(*variants, [&](const ArtifactVariant& a, const ArtifactVariant& b) {
+    return needs(a).size() > needs(b).size();
+  });
+  if (variants->size() == 1) return {};
+  for (std::size_t i = 0; i < variants->size(); ++i) {
+    const ArtifactVariant &one = (*variants)[i], &first = (*variants)[0];
+    if (one.target.row().launches || one.target.triple != first.target.triple) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "variants of one artifact are for processors of one architecture: {} is "
+                        "for {}",
+                        one.name, one.target.row().launches ? "a GPU" : one.target.triple);
+    }
+    if (i > 0 && needs(one) == needs((*variants)[i - 1])) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "{} and {} need the same features: only one of them could be chosen",
+                        (*variants)[i - 1].name, one.name);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 std::string default_name(const std::string& model) {
   if (!is_built_in(model)) return identifier(fs::path(model).stem().string());
   const std::string_view network = without_zoo(model);
@@ -234,22 +330,43 @@ Result<ArtifactReport> compile_artifact(graph::Graph graph, const target::Target
 Result<ArtifactReport> compile_artifact(graph::Graph graph, const task::TaskGraph& tasks,
                                         const target::Target& target, const std::string& folder,
                                         const ArtifactOptions& options) {
-  TESSERA_DO(check_weights_place(graph, options));
+  std::vector<ArtifactVariant> one;
+  one.push_back({"", std::move(graph), tasks, target, options.model});
+  return compile_variants(std::move(one), folder, options);
+}
+
+Result<ArtifactReport> compile_variants(std::vector<ArtifactVariant> variants,
+                                        const std::string& folder, const ArtifactOptions& options) {
+  TESSERA_DO(put_in_order(&variants));
+  for (const ArtifactVariant& v : variants) TESSERA_DO(check_weights_place(v.graph, options));
   TESSERA_TRY(StagingFolder staging, StagingFolder::make(folder));
   ArtifactReport report;
   const Clock::time_point start = Clock::now();
-  const std::string name = identifier(options.name.empty() ? graph.name : options.name);
-  const std::string digest = model_digest(graph);
-  TESSERA_TRY(ModelProgram program,
-              make_model_program(std::move(graph), tasks, target, name, options.model));
+  const std::string name = identifier(options.name.empty() ? variants[0].graph.name : options.name);
+  const std::string digest = model_digest(variants[0].graph);
+  std::vector<Variant> made;
+  std::vector<VariantDescription> descriptions;
+  for (ArtifactVariant& v : variants) {
+    const std::string symbols =
+        variants.size() == 1 ? name : fmt::format("{}_v{}", name, made.size() + 1);
+    TESSERA_TRY(ModelProgram program,
+                make_model_program(std::move(v.graph), v.tasks, v.target, symbols, v.model));
+    Metadata m = describe(program.model, name);
+    if (!program.tiles)
+      std::erase_if(m.features, [](const std::string& f) { return f.starts_with("amx-"); });
+    m.library = library_name(m.name, options.emit);
+    m.model_digest = digest;
+    descriptions.push_back({v.name, m.target, m.plan_digest, m.features, m.arena_bytes, 0, 0});
+    made.push_back({std::move(program), std::move(m), symbols});
+    TESSERA_CHECK(made.back().metadata.inputs.size() == made[0].metadata.inputs.size() &&
+                      made.back().metadata.outputs.size() == made[0].metadata.outputs.size(),
+                  "{}: variants of different models", name);
+  }
   report.build_ms = milliseconds_since(start);
-  Metadata metadata = describe(program.model, name);
-  if (!program.tiles)
-    std::erase_if(metadata.features, [](const std::string& f) { return f.starts_with("amx-"); });
-  metadata.library = library_name(metadata.name, options.emit);
-  metadata.model_digest = digest;
-  Result<Metadata> built = Builder(staging.path(), options, program.model.target)
-                               .build(program, std::move(metadata), &report);
+  Metadata all = describe_all(made);
+  if (made.size() > 1) all.variants = std::move(descriptions);
+  Result<Metadata> built = Builder(staging.path(), options, made[0].program.model.target)
+                               .build(made, std::move(all), &report);
   if (!built) return staging.with_final_path(built.error());
   report.metadata = std::move(built).value();
   TESSERA_DO(staging.publish());

@@ -37,6 +37,7 @@ Result<void> check_weights_place(const graph::Graph& graph, const ArtifactOption
 struct ArtifactReport {
   Metadata metadata;
   double build_ms = 0, code_ms = 0, link_ms = 0;
+  std::int64_t shared_weights = 0;  // bytes that variants would hold again
 };
 
 // Writes libNAME.so (libNAME.a, NAME.o), NAME.h, NAME.json and, unless embedded, NAME.safetensors
@@ -48,6 +49,20 @@ struct ArtifactReport {
 Result<ArtifactReport> compile_artifact(graph::Graph graph, const task::TaskGraph& tasks,
                                         const target::Target& target, const std::string& folder,
                                         const ArtifactOptions& options = {});
+// What one of several programs in a library is made from.
+struct ArtifactVariant {
+  std::string name;  // as the user calls its target
+  graph::Graph graph;
+  task::TaskGraph tasks;
+  target::Target target;
+  exec::ModelOptions model;
+};
+// One library for several processors of an architecture: of the same model, the variant with the
+// most features that a machine has is chosen when it is opened. Constants that are packed alike lie
+// in it once. options.model is not read. kInvalidArgument also: targets of different architectures,
+// GPUs, or two that need the same features.
+Result<ArtifactReport> compile_variants(std::vector<ArtifactVariant> variants,
+                                        const std::string& folder, const ArtifactOptions& options);
 // With the tasks of the default partition.
 Result<ArtifactReport> compile_artifact(graph::Graph graph, const target::Target& target,
                                         const std::string& folder,

@@ -43,6 +43,7 @@ std::string tensor_macros(const std::string& name, const char* kind,
 struct Words {
   const char *open, *memory_bytes, *run, *run_tensors;
   bool caller_memory;  // a run may use memory of the caller
+  const char* variants;
 };
 
 constexpr Words kProcessor = {
@@ -52,7 +53,14 @@ constexpr Words kProcessor = {
     R"(Tensors
  * at multiples of 64 bytes are used in place, others are copied. memory: as many bytes as
  * memory_bytes says at a multiple of 64, or NULL for memory that the context owns.)",
-    "stream: NULL.", true};
+    "stream: NULL.",
+    true,
+    R"(
+/* The library may hold several variants of the model, for processors with different features. open
+ * takes the first that the processor fits; this one takes that with the number, counted from 1. */
+tsr_status {0}_open_variant(int32_t number, const tsr_open_options* options, tsr_context** context);
+int32_t {0}_variant(const tsr_context* context);
+)"};
 
 constexpr Words kGpu = {
     R"(Loads the driver, the code and the weights. options: NULL for the first device and embedded
@@ -64,7 +72,8 @@ constexpr Words kGpu = {
  * those of the device used in place (of CUDA: at multiples of 64 bytes; others are copied). stream:
  * a CUstream or cl_command_queue of the caller, or NULL for one of the context. With one of the
  * caller and all tensors on the device the run is only enqueued; else it is done on return.)",
-    false};
+    false,
+    ""};
 
 const Words& words_of(const Metadata& m) {
   return target::row_of(m.device).launches ? kGpu : kProcessor;
@@ -96,7 +105,8 @@ void {0}_close(tsr_context* context);
 /* All of the above as a table. */
 const tsr_model_api* {0}_api(void);
 )",
-                     m.name, words.open, words.memory_bytes, words.run, words.run_tensors);
+                     m.name, words.open, words.memory_bytes, words.run, words.run_tensors) +
+         fmt::format(fmt::runtime(words.variants), m.name);
 }
 
 // Without what the text in front of it already gives.

@@ -1,6 +1,7 @@
 #include "tessera/backend/artifact/load_artifact.h"
 
 #include <filesystem>
+#include <optional>
 
 #include <dlfcn.h>
 
@@ -24,6 +25,25 @@ struct Library {
   void* handle;
 };
 
+std::optional<std::string> missing_feature(const std::vector<std::string>& features,
+                                           const target::Target& host) {
+  for (const std::string& feature : features) {
+    if (!target::has_feature(host.features, feature)) return feature;
+  }
+  return std::nullopt;
+}
+
+// Opens that variant, or that which fits.
+tsr_status open_context(void* library, const Metadata& m, int variant, const tsr_model_api* api,
+                        const tsr_open_options& options, tsr_context** context) {
+  if (variant == 0) return api->open(&options, context);
+  using Open = tsr_status (*)(std::int32_t, const tsr_open_options*, tsr_context**);
+  const auto open = reinterpret_cast<Open>(dlsym(library, (m.name + "_open_variant").c_str()));
+  if (open) return open(variant, &options, context);
+  tsr_status status{.code = TSR_UNSUPPORTED, .message = "the artifact has one program only"};
+  return status;
+}
+
 Result<void> check_machine(const Metadata& m) {
   if (m.abi != TSR_ARTIFACT_ABI) {
     return make_error(ErrorCode::kUnsupported,
@@ -35,14 +55,14 @@ Result<void> check_machine(const Metadata& m) {
     return make_error(ErrorCode::kUnsupported, "artifact {} is for {}, this machine is {}", m.name,
                       m.triple, host.triple);
   }
-  for (const std::string& feature : m.features) {
-    if (!target::has_feature(host.features, feature)) {
-      return make_error(ErrorCode::kUnsupported,
-                        "this machine lacks {}, which artifact {} was compiled for", feature,
-                        m.name);
-    }
+  for (const VariantDescription& v : m.variants) {
+    if (!missing_feature(v.features, host)) return {};
   }
-  return {};
+  const std::optional<std::string> missing = missing_feature(m.features, host);
+  if (!missing) return {};
+  return make_error(ErrorCode::kUnsupported,
+                    "this machine lacks {}, which {}artifact {} was compiled for", *missing,
+                    m.variants.empty() ? "" : "the last variant of ", m.name);
 }
 
 }  // namespace
@@ -127,7 +147,8 @@ Result<std::unique_ptr<LoadedArtifact>> load_artifact(const std::string& path,
   open.trust_weights = options.trust_weights ? 1 : 0;
   if (!metadata.weights_file.empty()) open.weights_path = weights.c_str();
   tsr_context* context = nullptr;
-  TESSERA_DO(to_result(api->open(&open, &context)));
+  TESSERA_DO(
+      to_result(open_context(library->handle, metadata, options.variant, api, open, &context)));
   return opened(std::move(metadata), std::move(library), api, context);
 }
 

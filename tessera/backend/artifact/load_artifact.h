@@ -16,6 +16,7 @@ struct LoadOptions {
   bool trust_weights = false;
   int device = 0;         // of GPUs: which one
   void* queue = nullptr;  // of OpenCL: the caller's, as of tsr_open_options
+  int variant = 0;        // of processors, counted from 1; 0: the first that the machine fits
 };
 
 // An open context of the artifact. One run at a time.

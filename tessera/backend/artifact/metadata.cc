@@ -98,6 +98,18 @@ std::vector<TensorDescription> tensors_from_json(const char* key, Fields& fields
   return tensors;
 }
 
+std::vector<VariantDescription> variants_from_json(Fields& fields) {
+  std::vector<VariantDescription> variants;
+  for (const Json& item : fields.list("variants")) {
+    Fields one(item);
+    variants.push_back({one.text("name"), one.text("target"), one.text("plan_digest"),
+                        one.texts("features"), one.integer("arena_bytes"),
+                        one.integer("shared_bytes"), one.integer("worker_bytes")});
+    if (!one.bad().empty()) fields.fail("variants");
+  }
+  return variants;
+}
+
 // The one *.json with our format in the folder.
 Result<std::string> find_json(const fs::path& folder) {
   std::error_code error;
@@ -143,6 +155,15 @@ std::string to_json(const Metadata& m) {
   for (const StepDescription& s : m.steps) {
     json["steps"].push_back({{"name", s.name}, {"origin", s.origin}, {"flops", s.flops}});
   }
+  for (const VariantDescription& v : m.variants) {
+    json["variants"].push_back({{"name", v.name},
+                                {"target", v.target},
+                                {"plan_digest", v.plan_digest},
+                                {"features", v.features},
+                                {"arena_bytes", v.arena_bytes},
+                                {"shared_bytes", v.shared_bytes},
+                                {"worker_bytes", v.worker_bytes}});
+  }
   return json.dump(1, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
@@ -180,6 +201,7 @@ Result<Metadata> metadata_from_json(std::string_view text) {
     m.steps.push_back({one.text("name"), one.text("origin"), one.number("flops")});
     if (!one.bad().empty()) fields.fail("steps");
   }
+  if (json.contains("variants")) m.variants = variants_from_json(fields);
   if (!fields.bad().empty()) return broken(fields.bad() + " is missing or wrong");
   return m;
 }

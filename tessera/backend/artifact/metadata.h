@@ -27,6 +27,15 @@ struct StepDescription {
   double flops = 0;
 };
 
+// One program of several in a library: the first whose features a processor has is chosen.
+struct VariantDescription {
+  std::string name;    // as the user named its target
+  std::string target;  // as Metadata has it
+  std::string plan_digest;
+  std::vector<std::string> features;
+  std::int64_t arena_bytes = 0, shared_bytes = 0, worker_bytes = 0;
+};
+
 struct Metadata {
   int abi = 0;  // TSR_ARTIFACT_ABI
   std::string name;
@@ -43,6 +52,9 @@ struct Metadata {
   std::int64_t arena_bytes = 0, shared_bytes = 0, worker_bytes = 0;
   std::vector<TensorDescription> inputs, outputs;
   std::vector<StepDescription> steps;
+  // Empty: one program, which the rest describes. Else the features are those of the last variant,
+  // target and steps those of the first, sizes the largest.
+  std::vector<VariantDescription> variants;
 };
 
 std::string to_json(const Metadata& metadata);

@@ -32,7 +32,8 @@ class Tables {
   Tables(const TableParts& parts, DataImage* image, ObjectLinker* linker)
       : parts_(parts), m_(parts.metadata), image_(*image), linker_(*linker) {}
 
-  void add_program() {
+  // Of processors.
+  Address add_program() {
     const exec::CompiledModel& model = parts_.model;
     std::vector<tsr_place> places;
     std::vector<tsr_step> steps;
@@ -52,7 +53,7 @@ class Tables {
       const exec::CompiledModel::Step& step = model.steps[i];
       const std::size_t row = i * sizeof(tsr_step);
       image_.point(step_table, row + offsetof(tsr_step, kernel),
-                   kernel_symbol(m_.name, step.kernel));
+                   kernel_symbol(parts_.symbols, step.kernel));
       image_.point(step_table, row + offsetof(tsr_step, name), image_.text(step.name));
     }
     auto program = zeroed<tsr_program>();
@@ -60,11 +61,11 @@ class Tables {
     program.num_steps = static_cast<std::int64_t>(steps.size());
     program.max_places = static_cast<std::int32_t>(most);
     const Address at = add_row(image_, program);
-    point_common(at);
+    point_common(at, add_info());
     image_.point(at, offsetof(tsr_program, features), add_features());
     image_.point(at, offsetof(tsr_program, steps), step_table);
     image_.point(at, offsetof(tsr_program, places), add_constants(image_, places));
-    linker_.define("tsr_the_program", at, sizeof program);
+    return at;
   }
 
   void add_device_program(const DeviceProgram& p, std::optional<Address> code) {
@@ -83,8 +84,9 @@ class Tables {
     program.num_launches = count(p.launches);
     program.max_arguments = p.max_arguments;
     program.num_places = count(p.places);
-    const Address at = add_row(image_, program);
-    point_common(at);
+    const Address at = add_row(image_, program), info = add_info();
+    point_common(at, info);
+    linker_.define("tsr_the_info", info, sizeof(tsr_model_info));
     if (code) image_.point(at, offsetof(tsr_device_program, code), *code);
     image_.point(at, offsetof(tsr_device_program, modules), add_constants(image_, p.modules));
     image_.point(at, offsetof(tsr_device_program, launches), launch_table);
@@ -95,6 +97,35 @@ class Tables {
     linker_.define("tsr_the_program", at, sizeof program);
   }
 
+  Address add_info() {
+    auto info = zeroed<tsr_model_info>();
+    info.abi = TSR_ARTIFACT_ABI;
+    info.device_type = target::row_of(m_.device).dlpack;
+    info.weights_bytes = m_.weights_bytes;
+    info.weights_embedded = m_.weights_file.empty() ? 1 : 0;
+    info.arena_bytes = m_.arena_bytes;
+    info.shared_bytes = m_.shared_bytes;
+    info.worker_bytes = m_.worker_bytes;
+    info.num_inputs = static_cast<std::int32_t>(m_.inputs.size());
+    info.num_outputs = static_cast<std::int32_t>(m_.outputs.size());
+    const Address at = add_row(image_, info);
+    const auto text = [&](std::size_t offset, const std::string& value) {
+      image_.point(at, offset, image_.text(value));
+    };
+    text(offsetof(tsr_model_info, name), m_.name);
+    text(offsetof(tsr_model_info, tessera_version), m_.tessera_version);
+    text(offsetof(tsr_model_info, target), m_.target);
+    text(offsetof(tsr_model_info, triple), m_.triple);
+    text(offsetof(tsr_model_info, features), fmt::format("{}", fmt::join(m_.features, ",")));
+    text(offsetof(tsr_model_info, model_digest), m_.model_digest);
+    text(offsetof(tsr_model_info, plan_digest), m_.plan_digest);
+    text(offsetof(tsr_model_info, weights_digest), m_.weights_digest);
+    image_.point(at, offsetof(tsr_model_info, inputs), add_tensors(m_.inputs));
+    image_.point(at, offsetof(tsr_model_info, outputs), add_tensors(m_.outputs));
+    image_.point(at, offsetof(tsr_model_info, json), parts_.json);
+    return at;
+  }
+
  private:
   // What stands at the start of both programs, without its addresses.
   void set_common(tsr_common* common) const {
@@ -103,9 +134,9 @@ class Tables {
     common->num_index_checks = static_cast<std::int64_t>(parts_.model.index_checks.size());
   }
 
-  void point_common(Address program) {
+  void point_common(Address program, Address info) {
     static_assert(offsetof(tsr_program, common) == 0 && offsetof(tsr_device_program, common) == 0);
-    image_.point(program, offsetof(tsr_common, info), add_info());
+    image_.point(program, offsetof(tsr_common, info), info);
     if (parts_.embedded) image_.point(program, offsetof(tsr_common, embedded), *parts_.embedded);
     std::vector<tsr_copy> copies;
     for (const tsr_copy& copy : copies_of(parts_.model, parts_.weights)) {
@@ -165,36 +196,6 @@ class Tables {
     return at;
   }
 
-  Address add_info() {
-    auto info = zeroed<tsr_model_info>();
-    info.abi = TSR_ARTIFACT_ABI;
-    info.device_type = target::row_of(m_.device).dlpack;
-    info.weights_bytes = m_.weights_bytes;
-    info.weights_embedded = m_.weights_file.empty() ? 1 : 0;
-    info.arena_bytes = m_.arena_bytes;
-    info.shared_bytes = m_.shared_bytes;
-    info.worker_bytes = m_.worker_bytes;
-    info.num_inputs = static_cast<std::int32_t>(m_.inputs.size());
-    info.num_outputs = static_cast<std::int32_t>(m_.outputs.size());
-    const Address at = add_row(image_, info);
-    const auto text = [&](std::size_t offset, const std::string& value) {
-      image_.point(at, offset, image_.text(value));
-    };
-    text(offsetof(tsr_model_info, name), m_.name);
-    text(offsetof(tsr_model_info, tessera_version), m_.tessera_version);
-    text(offsetof(tsr_model_info, target), m_.target);
-    text(offsetof(tsr_model_info, triple), m_.triple);
-    text(offsetof(tsr_model_info, features), fmt::format("{}", fmt::join(m_.features, ",")));
-    text(offsetof(tsr_model_info, model_digest), m_.model_digest);
-    text(offsetof(tsr_model_info, plan_digest), m_.plan_digest);
-    text(offsetof(tsr_model_info, weights_digest), m_.weights_digest);
-    image_.point(at, offsetof(tsr_model_info, inputs), add_tensors(m_.inputs));
-    image_.point(at, offsetof(tsr_model_info, outputs), add_tensors(m_.outputs));
-    image_.point(at, offsetof(tsr_model_info, json), parts_.json);
-    linker_.define("tsr_the_info", at, sizeof info);
-    return at;
-  }
-
   const TableParts& parts_;
   const Metadata& m_;
   DataImage& image_;
@@ -203,12 +204,19 @@ class Tables {
 
 }  // namespace
 
-std::string kernel_symbol(const std::string& name, std::size_t task) {
-  return fmt::format("{}_kernel{}", name, task);
+std::string kernel_symbol(const std::string& prefix, std::size_t task) {
+  return fmt::format("{}_kernel{}", prefix, task);
 }
 
-void add_program(const TableParts& parts, DataImage* image, ObjectLinker* linker) {
-  Tables(parts, image, linker).add_program();
+void add_programs(const std::vector<TableParts>& variants, const TableParts& all, DataImage* image,
+                  ObjectLinker* linker) {
+  std::vector<Address> programs;
+  for (const TableParts& parts : variants)
+    programs.push_back(Tables(parts, image, linker).add_program());
+  for (std::size_t i = 1; i < programs.size(); ++i)
+    image->point(programs[i - 1], offsetof(tsr_program, next), programs[i]);
+  linker->define("tsr_the_program", programs[0], sizeof(tsr_program));
+  linker->define("tsr_the_info", Tables(all, image, linker).add_info(), sizeof(tsr_model_info));
 }
 
 void add_device_program(const TableParts& parts, const DeviceProgram& program,

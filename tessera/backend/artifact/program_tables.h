@@ -12,8 +12,8 @@
 
 namespace tessera::artifact {
 
-// Symbol of the kernel of `task`: "NAME_kernel3".
-std::string kernel_symbol(const std::string& name, std::size_t task);
+// Symbol of the kernel of `task`: "PREFIX_kernel3".
+std::string kernel_symbol(const std::string& prefix, std::size_t task);
 
 // What both kinds of programs refer to.
 struct TableParts {
@@ -22,11 +22,14 @@ struct TableParts {
   const Weights& weights;
   ObjectLinker::Address json;                       // the metadata, zero-terminated
   std::optional<ObjectLinker::Address> embedded{};  // the weights
+  std::string symbols{};                            // prefix of the kernels'
 };
 
-// Of processors. Needs: every step of the model is a kernel. Defines tsr_the_program and
+// Of processors: one program, or variants in the order in which they are tried; `all` describes
+// them together. Needs: every step of the models is a kernel. Defines tsr_the_program and
 // tsr_the_info; the kernels are symbols.
-void add_program(const TableParts& parts, DataImage* image, ObjectLinker* linker);
+void add_programs(const std::vector<TableParts>& variants, const TableParts& all, DataImage* image,
+                  ObjectLinker* linker);
 // Of GPUs. code: that of all modules, if there are any.
 void add_device_program(const TableParts& parts, const DeviceProgram& program,
                         std::optional<ObjectLinker::Address> code, DataImage* image,

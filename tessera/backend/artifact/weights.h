@@ -22,6 +22,10 @@ struct Weights {
 // are in the metadata of the file.
 Result<Weights> write_weights(const exec::CompiledModel& model, const std::string& path);
 
+// Of each of several models whose constants lie in one file, those with the same bytes once.
+Result<std::vector<Weights>> write_shared_weights(
+    const std::vector<const exec::CompiledModel*>& models, const std::string& path);
+
 // The same constants in memory, without names; no digest.
 Weights pack_weights(const exec::CompiledModel& model, runtime::AlignedBuffer* buffer);
 

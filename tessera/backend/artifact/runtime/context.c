@@ -81,19 +81,40 @@ static int tsr_allocate_tables(tsr_context* context) {
   return context->given && context->staged && context->used && context->params;
 }
 
-static tsr_status tsr_open(const tsr_program* program, const tsr_open_options* options,
-                           tsr_context** result) {
+/* The variant of that number, counted from 1; 0: the first that this machine has the features of.
+ */
+static tsr_status tsr_choose(const tsr_program** program, int32_t number) {
+  const tsr_program* const first = *program;
+  const tsr_program* p = first;
+  const char* missing;
+  int32_t i;
+  for (i = 1; i < number && p; ++i) p = p->next;
+  if (!p || number < 0) {
+    return tsr_fail(TSR_INVALID_ARGUMENT, "%s has no variant %d", first->common.info->name,
+                    (int)number);
+  }
+  missing = tsr_missing_feature(p->features);
+  while (missing && number == 0 && p->next) {
+    p = p->next;
+    missing = tsr_missing_feature(p->features);
+  }
+  *program = p;
+  if (!missing) return tsr_ok();
+  return tsr_fail(TSR_UNSUPPORTED, "this machine lacks %s, which %s%s was compiled for (needs %s)",
+                  missing, number == 0 && first->next ? "the last variant of " : "",
+                  p->common.info->name, p->common.info->features);
+}
+
+static tsr_status tsr_open_variant(const tsr_program* program, int32_t number,
+                                   const tsr_open_options* options, tsr_context** result) {
   static const tsr_open_options defaults;
-  const char* missing = tsr_missing_feature(program->features);
   tsr_context* context;
   tsr_status status;
   if (!result) return tsr_fail(TSR_INVALID_ARGUMENT, "no place for the context");
   *result = NULL;
   if (!options) options = &defaults;
-  if (missing) {
-    return tsr_fail(TSR_UNSUPPORTED, "this machine lacks %s, which %s was compiled for (needs %s)",
-                    missing, program->common.info->name, program->common.info->features);
-  }
+  status = tsr_choose(&program, number);
+  if (status.code != TSR_OK) return status;
   if (options->host && (options->host->num_workers < 1 || !options->host->parallel_for)) {
     return tsr_fail(TSR_INVALID_ARGUMENT, "the host needs parallel_for and at least one worker");
   }
@@ -115,6 +136,11 @@ static tsr_status tsr_open(const tsr_program* program, const tsr_open_options* o
   }
   *result = context;
   return status;
+}
+
+static tsr_status tsr_open(const tsr_program* program, const tsr_open_options* options,
+                           tsr_context** result) {
+  return tsr_open_variant(program, 0, options, result);
 }
 
 static int64_t tsr_memory_bytes(const tsr_context* context) {

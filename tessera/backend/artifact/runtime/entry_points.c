@@ -13,6 +13,20 @@ TSR_EXPORT tsr_status tsr_entry_open(const tsr_open_options* options, tsr_contex
   return tsr_open(&tsr_the_program, options, context);
 }
 
+#ifdef TSR_VARIANTS
+TSR_EXPORT tsr_status tsr_entry_open_variant(int32_t number, const tsr_open_options* options,
+                                             tsr_context** context) {
+  return tsr_open_variant(&tsr_the_program, number, options, context);
+}
+
+TSR_EXPORT int32_t tsr_entry_variant(const tsr_context* context) {
+  const tsr_program* p = &tsr_the_program;
+  int32_t number = 1;
+  for (; p && p != context->program; p = p->next) ++number;
+  return p ? number : 0;
+}
+#endif
+
 TSR_EXPORT int64_t tsr_entry_memory_bytes(const tsr_context* context) {
   return tsr_memory_bytes(context);
 }

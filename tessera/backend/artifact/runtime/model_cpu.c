@@ -2,4 +2,5 @@
 #include "tessera/backend/artifact/runtime/context.c"
 
 #define TSR_PROGRAM tsr_program
+#define TSR_VARIANTS
 #include "tessera/backend/artifact/runtime/entry_points.c"

@@ -47,7 +47,7 @@ typedef struct tsr_common {
   int64_t num_index_checks;
 } tsr_common;
 
-/* Of processors: functions of the library itself. */
+/* Of processors: functions of the library itself. The programs of a library are its variants. */
 typedef struct tsr_step {
   tsr_kernel kernel;
   int32_t first_place, num_places; /* of its parameters, in tsr_program.places */
@@ -61,6 +61,8 @@ typedef struct tsr_program {
   int64_t num_steps;
   const tsr_place* places;
   int32_t max_places; /* of one step */
+  /* The same model for processors that lack a feature of this program; NULL: there is none. */
+  const struct tsr_program* next;
 } tsr_program;
 
 /* Of GPUs: code that the driver loads, and kernels of it in the order in which they run. */

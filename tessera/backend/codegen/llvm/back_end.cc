@@ -86,8 +86,11 @@ Result<std::unique_ptr<llvm::TargetMachine>> make_machine(const target::Target& 
 #else
   const auto& machine_triple = triple;
 #endif
+  // What a driver lacks is no word of every LLVM.
+  const std::string features =
+      target.is_gpu() ? target.features.substr(0, target.features.find(',')) : target.features;
   std::unique_ptr<llvm::TargetMachine> machine(registered->createTargetMachine(
-      machine_triple, known_cpu(*registered, machine_triple, target), target.features,
+      machine_triple, known_cpu(*registered, machine_triple, target), features,
       llvm::TargetOptions(), llvm::Reloc::PIC_, std::nullopt, static_cast<OptLevel>(level)));
   if (!machine)
     return make_error(ErrorCode::kUnsupported, "target {}: LLVM has no machine for it",

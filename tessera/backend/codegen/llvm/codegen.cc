@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstring>
 
 #include <llvm/IR/IRBuilder.h>
@@ -31,6 +32,7 @@ struct Unit {
   std::unique_ptr<llvm::Module> module;
   llvm::TargetMachine* machine = nullptr;
   std::vector<KernelInfo> kernels;
+  int ptx = 0;  // version, times ten, that the code needs beyond what LLVM writes for the target
   CodegenTimes times;
 };
 
@@ -81,6 +83,7 @@ Result<std::unique_ptr<Unit>> build(const ir::DeviceProgram& program, Binary* bi
                       program.constants);
       TESSERA_TRY(const runtime::LaunchInfo emitted, emitter.emit_launch());
       info.shared_bytes = emitted.shared_bytes;
+      unit.ptx = std::max(unit.ptx, emitter.ptx());
     }
     return {};
   });
@@ -127,13 +130,23 @@ Result<Binary> compile_object(const std::vector<ir::Func>& funcs, const target::
   return binary;
 }
 
+// Not every LLVM knows the version as a feature.
+void raise_version(int version, std::string* ptx) {
+  constexpr std::string_view kWord = ".version ";
+  const std::size_t at = ptx->find(kWord);
+  if (version == 0 || at == std::string::npos) return;
+  const std::size_t number = at + kWord.size();
+  ptx->replace(number, ptx->find('\n', number) - number,
+               fmt::format("{}.{}", version / 10, version % 10));
+}
+
 Result<Binary> compile_ptx(const ir::DeviceProgram& program, const target::Target& target,
                            const CodegenOptions& options, CodegenTimes* times) {
   TESSERA_TRY(Binary binary, describe(program, target, runtime::BinaryKind::kPtx));
   TESSERA_TRY(const std::unique_ptr<Unit> unit, build(program, &binary, options));
   Stopwatch watch;
-  TESSERA_TRY(const std::string text,
-              emit_file(*unit->module, *unit->machine, FileKind::kAssembly));
+  TESSERA_TRY(std::string text, emit_file(*unit->module, *unit->machine, FileKind::kAssembly));
+  raise_version(unit->ptx, &text);
   unit->times.emit_ms = watch.lap_ms();
   if (times) *times = unit->times;
   binary.bytes.assign(text.begin(), text.end());

@@ -1,5 +1,6 @@
 // Matrix products of a warp, which holds the operands, and of a warp group, which names tiles of
 // shared memory.
+#include <algorithm>
 #include <string>
 
 #include <llvm/IR/IRBuilder.h>
@@ -122,6 +123,8 @@ bool Emitter::emit_group_product(const ir::Store& store) {
          {});
     return true;
   }
+  if (target::signs_of(type, call->args[2].dtype()) == target::Signs::kMixed)
+    ptx_ = std::max(ptx_, instruction->mixed_since);
   std::array<GpuDialect::Tile, 2> tiles{};
   for (std::size_t i = 0; i < 2; ++i) {
     const auto* tile = call->args[i + 1].as<ir::Call>();

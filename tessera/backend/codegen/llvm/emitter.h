@@ -63,6 +63,8 @@ class Emitter {
   Result<KernelInfo> emit();
   // Leaves the kernel in the module; its arguments are the launch's params in order.
   Result<runtime::LaunchInfo> emit_launch();
+  // Version of PTX, times ten, that its instructions need at least; 0: the target's.
+  int ptx() const { return ptx_; }
 
  private:
   struct RunningPointer {
@@ -291,7 +293,8 @@ class Emitter {
   bool uses_tiles_ = false;            // tile registers
   std::array<DType, 8> tile_types_{};  // of the operands that were loaded last
   bool copies_ = false;                // a value for shared memory is emitted
-  std::set<ir::Buffer> group_sums_;    // of their products so far
+  int ptx_ = 0;
+  std::set<ir::Buffer> group_sums_;  // of their products so far
   Error error_;
   llvm::Value* copy_guard_ = nullptr;  // whether the copies in between are made; null: they are
   bool failed_ = false;
