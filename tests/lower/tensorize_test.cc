@@ -68,6 +68,23 @@ TEST(Tensorize, Dot4WithSeveralAccumulators) {
               "dot4");
 }
 
+// What is left of a tile is an instruction of fewer lanes, where there are several and where the
+// sums are stored by another stage.
+TEST(Tensorize, TheRestOfAVectorIsAShorterOne) {
+  const std::string schedule =
+      "split C i 3\nsplit C j 2 8 tail=peel\nsplit C k 4\nlayout B d1/16 d0/4 d1%16 d0%4\n"
+      "reorder C i.0 j.0 k.0 i.1 j.1 j.2 k.1\nannotate C i.1 unroll\nannotate C j.1 unroll\n"
+      "tensorize C j.2 dot4\n";
+  for (const std::int64_t columns : {20, 28, 12}) {
+    const te::Dag dag = i8_product(6, columns, 32);
+    const std::string text = ir::to_text(lower_to(dag, schedule));
+    EXPECT_NE(text.find("1, 4)] = dot4("), std::string::npos) << text;
+    EXPECT_NE(text.find("1, 8)] = dot4("), std::string::npos) << text;
+    EXPECT_EQ(text.find("k.1"), std::string::npos) << text;  // no product by itself
+    expect_agrees(dag, schedule);
+  }
+}
+
 TEST(Tensorize, Dot2) { expect_uses(bf16_product(), kDot2, "dot2"); }
 
 TEST(Tensorize, Mma2x8) {

@@ -95,13 +95,12 @@ TEST(GpuGroup, SinglesWhereTf32IsAllowed) {
   }
 }
 
-// Nobody has timed those tiles yet.
-TEST(GpuGroup, DefaultsOfOtherTypesTakeWarps) {
+TEST(GpuGroup, DefaultsOfOtherTypesTakeGroupsToo) {
   const target::Target fast = target::allow_fast_math(h200(), "tf32").value();
   const auto large = default_schedule(dag_of("dense:M=2048,N=3072,K=768"), fast);
-  EXPECT_FALSE(uses_groups(large.value())) << schedule::to_text(large.value());
+  EXPECT_TRUE(uses_groups(large.value())) << schedule::to_text(large.value());
   const auto bytes = default_schedule(dag_of("dense:M=4096,N=4096,K=4096,dtype=i8"), h200());
-  EXPECT_FALSE(uses_groups(bytes.value())) << schedule::to_text(bytes.value());
+  EXPECT_TRUE(uses_groups(bytes.value())) << schedule::to_text(bytes.value());
 }
 
 TEST(GpuGroup, TilesFitTheDevice) {

@@ -352,10 +352,13 @@ TEST(Structure, BytesAreMultipliedInGroups) {
 TEST(Structure, VectorsOfBytesLeaveNoColumnOver) {
   const target::Target machine = *target::find_target("icelake-server");
   const auto text = [&](const char* spec) { return schedule_text(dag_of(spec), machine); };
-  EXPECT_NE(text("matmul:M=8,N=1000,K=64,dtype=i8").find("split C j 2 8 "), std::string::npos);
+  // The last eight columns of many are a shorter vector; few columns take narrower vectors.
+  EXPECT_TRUE(contains(text("matmul:M=8,N=1000,K=64,dtype=i8"), "split C j 2 16 tail=peel"));
+  EXPECT_TRUE(contains(text("matmul:M=8,N=72,K=64,dtype=i8"), "split C j 2 8 tail=peel"));
   EXPECT_NE(text("matmul:M=8,N=1024,K=64,dtype=i8").find(" 16 tail=peel"), std::string::npos);
   EXPECT_NE(text("matmul:M=8,N=1001,K=64,dtype=i8").find(" 16 tail=peel"), std::string::npos);
   expect_correct(dag_of("matmul:M=8,N=72,K=16,dtype=i8"), machine, false);
+  expect_correct(dag_of("matmul:M=8,N=264,K=16,dtype=i8"), machine, false);
 }
 
 // LLVM keeps more beside the sums than the product needs; weights of L3 are fetched ahead; few

@@ -30,6 +30,20 @@ TEST(MatrixInstructions, GrowWithTheGeneration) {
   EXPECT_EQ(named("opencl-1.2", Operands::kFragments, kF16, kF16), "");
 }
 
+TEST(MatrixInstructions, OfBothSignsNeedADriverThatKnowsThem) {
+  Target h200 = find_target("h200").value();
+  EXPECT_EQ(lacking_features(84), "");
+  EXPECT_EQ(lacking_features(90), "");
+  h200.features += lacking_features(83);
+  const auto named = [&](DType a, DType b) {
+    const MatrixInstruction* row = find_matrix(h200, Operands::kTiles, a, b);
+    return row ? row->name : "";
+  };
+  EXPECT_EQ(named(DType::kU8, DType::kI8), "");
+  EXPECT_EQ(named(DType::kI8, DType::kI8), "wgmma_i8");
+  EXPECT_EQ(named(DType::kF8E4M3, DType::kF8E5M2), "wgmma_f8");
+}
+
 TEST(MatrixInstructions, OfProcessorsFollowSigns) {
   const auto dot = [](const char* machine, DType a, DType b) {
     return named(machine, Operands::kLanes, a, b);

@@ -4,6 +4,7 @@ namespace tessera::target {
 namespace {
 
 constexpr int kForever = 1000;
+constexpr int kMixedGroups = 84;
 constexpr int kWarp = 32, kWarpGroup = 128;
 using Types = std::array<DType, 2>;
 constexpr Types kBytes = {DType::kI8, DType::kU8}, kBf16 = {DType::kBF16, DType::kBF16},
@@ -30,7 +31,8 @@ constexpr MatrixInstruction on_cpu(std::string_view name, Operands operands, int
 
 constexpr MatrixInstruction on_gpu(std::string_view name, Operands operands, int threads, int m,
                                    int n, int k, Types types, DType sums, int since, int until,
-                                   std::string_view opcode, int unit_n, int unit_k) {
+                                   std::string_view opcode, int unit_n, int unit_k,
+                                   int mixed_since = 0) {
   return {.name = name,
           .operands = operands,
           .threads = threads,
@@ -43,7 +45,8 @@ constexpr MatrixInstruction on_gpu(std::string_view name, Operands operands, int
           .until = until,
           .emit = {opcode, opcode, opcode},
           .unit_n = unit_n,
-          .unit_k = unit_k};
+          .unit_k = unit_k,
+          .mixed_since = mixed_since};
 }
 
 constexpr bool Target::*kDot = &Target::has_i8_dot;
@@ -86,16 +89,26 @@ constexpr std::array kRows = {
     on_gpu("wgmma_tf32", Operands::kTiles, kWarpGroup, 64, 0, 32, kFloats, DType::kF32, 90, 90,
            "wgmma.mma_async.sync.aligned.m64n{}k8.f32.{}.{}", 8, 8),
     on_gpu("wgmma_i8", Operands::kTiles, kWarpGroup, 64, 0, 128, kBytes, DType::kI32, 90, 90,
-           "wgmma.mma_async.sync.aligned.m64n{}k32.s32.{}.{}", 8, 32),
+           "wgmma.mma_async.sync.aligned.m64n{}k32.s32.{}.{}", 8, 32, kMixedGroups),
     on_gpu("wgmma_f8", Operands::kTiles, kWarpGroup, 64, 0, 128, kShort, DType::kF32, 90, 90,
            "wgmma.mma_async.sync.aligned.m64n{}k32.f32.{}.{}", 8, 32),
 };
+
+std::string lacking(int version) { return ",-ptx" + std::to_string(version); }
 
 }  // namespace
 
 Signs signs_of(DType a, DType b) {
   const bool first = a == DType::kU8, second = b == DType::kU8;
   return first != second ? Signs::kMixed : first ? Signs::kUnsigned : Signs::kSigned;
+}
+
+std::string lacking_features(int version) {
+  std::string out;
+  for (const MatrixInstruction& row : kRows) {
+    if (row.mixed_since > version) out += lacking(row.mixed_since);
+  }
+  return out;
 }
 
 std::span<const MatrixInstruction> matrix_instructions() { return kRows; }
@@ -105,6 +118,9 @@ bool offers(const Target& target, const MatrixInstruction& instruction, DType a,
   if (!instruction.takes(a) || !instruction.takes(b) || (a != b && !bytes)) return false;
   if (instruction.arch != target.arch) return false;
   if (target.arch == Arch::kNone) {
+    const bool mixes = signs_of(a, b) == Signs::kMixed && instruction.mixed_since > 0;
+    if (mixes && target.features.find(lacking(instruction.mixed_since)) != std::string::npos)
+      return false;
     return target.gpu.capability >= instruction.since && target.gpu.capability <= instruction.until;
   }
   const auto needs = instruction.needs[static_cast<std::size_t>(signs_of(a, b))];

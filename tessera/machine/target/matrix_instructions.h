@@ -4,6 +4,7 @@
 
 #include <array>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -47,6 +48,9 @@ struct MatrixInstruction {
   std::array<std::string_view, 3> emit{};
   int least_bytes = 0;
   int unit_n = 0, unit_k = 0;
+  // GPUs: version of their assembly language, times ten, since which both signs may meet; 0:
+  // always.
+  int mixed_since = 0;
 
   // Elements of a sum that lie side by side in the right operand.
   int group() const { return operands == Operands::kTileRegisters ? 4 / size_bytes(types[0]) : k; }
@@ -54,6 +58,10 @@ struct MatrixInstruction {
 };
 
 Signs signs_of(DType a, DType b);
+
+// What is appended to the features of a GPU whose driver knows its assembly language up to a
+// version, times ten, for what the rows need beyond it.
+std::string lacking_features(int version);
 
 std::span<const MatrixInstruction> matrix_instructions();
 // Whether the target has the instruction for elements of these types.

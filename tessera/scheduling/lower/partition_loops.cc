@@ -76,6 +76,11 @@ class PartitionLoops final : public ir::Mutator {
     const auto extent = ir::as_const_int(loop.extent);
     if (!extent) return Mutator::rewrite(s, loop);
     ranges_[loop.var.get()] = arith::Interval::of_extent(*extent);
+    if (cuts_instruction(loop)) {
+      std::vector<ir::Stmt> parts;
+      for (std::int64_t i = 0; i < *extent; ++i) part(loop, i, i + 1, &parts);
+      return ir::Block::make(std::move(parts));
+    }
     const bool serial = loop.loop_kind == ir::LoopKind::kSerial;
     const bool parallel = loop.loop_kind == ir::LoopKind::kParallel;
     if (!serial && !parallel) return Mutator::rewrite(s, loop);
@@ -93,6 +98,18 @@ class PartitionLoops final : public ir::Mutator {
     part(loop, cut->hi + (planted(8) ? 1 : 0), cut->dead, &parts);
     part(loop, cut->dead, *extent, &parts);
     return ir::Block::make(std::move(parts));
+  }
+
+  // An unrolled loop whose last iterations leave only a part of an instruction's lanes: each
+  // becomes a copy, so that the rest is an instruction of fewer lanes.
+  bool cuts_instruction(const ir::For& loop) const {
+    if (loop.loop_kind != ir::LoopKind::kUnrolled || attrs_.warp > 0 ||
+        attrs_.peel.count(loop.var.get()) == 0)
+      return false;
+    const auto* lanes = loop.body.as<ir::For>();
+    const auto* guard = lanes ? lanes->body.as<ir::If>() : nullptr;
+    return guard && attrs_.tensorize.count(lanes->var.get()) > 0 &&
+           ir::uses_var(guard->cond, loop.var);
   }
 
   void part(const ir::For& loop, std::int64_t begin, std::int64_t end, std::vector<ir::Stmt>* out) {

@@ -12,6 +12,7 @@
 #include "tessera/machine/runtime/device/one_word.h"
 #include "tessera/machine/target/features.h"
 #include "tessera/machine/target/machine_table.h"
+#include "tessera/machine/target/matrix_instructions.h"
 
 namespace tessera::runtime {
 namespace {
@@ -48,6 +49,9 @@ Result<target::Target> describe(const Driver& d, cuda::DeviceId device) {
                          attribute(cuda::kMaxThreadsPerBlock)});
   t.name = one_word(name.data());
   t.cpu = cpu;
+  int version = 0;  // of CUDA: 12040 is 12.4
+  TESSERA_DO(d.check("cuDriverGetVersion", d.version(&version)));
+  t.features += target::lacking_features(cuda::ptx_version(version));
   t.gpu.warp = attribute(cuda::kWarpSize);
   t.gpu.core_threads = attribute(cuda::kMaxThreadsPerMultiprocessor);
   t.gpu.core_blocks = attribute(cuda::kMaxBlocksPerMultiprocessor);

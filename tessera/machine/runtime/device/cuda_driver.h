@@ -81,6 +81,7 @@ struct EdgeData {
   V(init, "cuInit", (unsigned flags))                                                            \
   V(error_name, "cuGetErrorName", (Status status, const char** name))                            \
   V(error_text, "cuGetErrorString", (Status status, const char** text))                          \
+  V(version, "cuDriverGetVersion", (int* version))                                               \
   V(device_count, "cuDeviceGetCount", (int* count))                                              \
   V(device_get, "cuDeviceGet", (DeviceId * device, int ordinal))                                 \
   V(device_name, "cuDeviceGetName", (char* name, int bytes, DeviceId device))                    \
@@ -143,6 +144,9 @@ struct Driver {
   Error failure(ErrorCode code, const char* what, Status status) const;
   Result<void> check(const char* what, Status status) const;  // kRunFailed
 };
+
+// Of the assembly language, times ten, that came with a version of CUDA: 8.4 with 12.4.
+constexpr int ptx_version(int cuda) { return 10 * (cuda / 1000 - 4) + cuda % 1000 / 10; }
 
 // Loaded and initialised once. kUnavailable: there is no driver, it is too old, or it finds no
 // device, with its reason.

@@ -70,8 +70,7 @@ class Group final : public GpuGroup {
 
   bool wins(double others) const override {
     const bool usual = problem_.row >= kUsualRows || (problem_.row >= kFullRows && is_map());
-    const bool timed = problem_.bytes == 2;  // tiles of other types are for searches
-    return usual && timed && estimate_group_cycles(context_.target, problem_, best_) < others;
+    return usual && estimate_group_cycles(context_.target, problem_, best_) < others;
   }
 
   void run() override {
