@@ -49,7 +49,7 @@ TEST(Quantize, WritesAModelAReportAndABarPerLayer) {
 TEST(Quantize, FoldersAndSchemes) {
   const std::string model = save("m.onnx", linear_model());
   const std::string folder = std::filesystem::path(samples()).parent_path().string();
-  for (const char* scheme : {"int8", "int8-dynamic"}) {
+  for (const char* scheme : {"int8", "int8-dynamic", "int8-weights", "int4-weights", "fp8"}) {
     const Finished r = run(
         {"quantize", model, "--calibration", folder, "--scheme", scheme, "--json", "-o", output()});
     ASSERT_EQ(r.code, 0) << r.err;
@@ -79,9 +79,12 @@ TEST(Quantize, RandomValuesWarnLoudly) {
 }
 
 // What ONNX Runtime makes of the file, where `./do peers` installed it.
-TEST(Quantize, OnnxRuntimeRunsTheFile) {
+void expect_peer_agrees(const std::vector<std::string>& flags) {
   const std::string out = output();
-  const Finished r = run({"quantize", "zoo:lenet", "--calibration", "random:2", "-o", out});
+  std::vector<std::string> words = {"quantize", "zoo:lenet", "--calibration",
+                                    "random:2", "-o",        out};
+  words.insert(words.end(), flags.begin(), flags.end());
+  const Finished r = run(words);
   ASSERT_EQ(r.code, 0) << r.err;
   std::vector<std::string> args = quick_bench({out, "--peers", "ort", "--json"});
   const Finished timed = run(args);
@@ -89,6 +92,13 @@ TEST(Quantize, OnnxRuntimeRunsTheFile) {
   const json peer = json::parse(timed.out).at("results").at(0).at("peers").at(0);
   if (peer.contains("absent")) GTEST_SKIP() << peer.at("absent");
   EXPECT_TRUE(peer.at("verified")) << peer;
+}
+
+TEST(Quantize, OnnxRuntimeRunsTheFile) { expect_peer_agrees({}); }
+TEST(Quantize, OnnxRuntimeRunsShortFloats) { expect_peer_agrees({"--scheme", "fp8"}); }
+TEST(Quantize, OnnxRuntimeRunsHalfBytes) { expect_peer_agrees({"--scheme", "int4-weights"}); }
+TEST(Quantize, OnnxRuntimeRunsHalfBytesOfItsOwnForm) {
+  expect_peer_agrees({"--scheme", "int4-weights", "--format", "contrib", "--asymmetric"});
 }
 
 TEST(Quantize, RefusesWrongFlagsBeforeItWorks) {
@@ -99,8 +109,16 @@ TEST(Quantize, RefusesWrongFlagsBeforeItWorks) {
   expect_refused({"quantize", model, "--calibration", x, "-o", "/no/such/folder/y.onnx"},
                  "/no/such/folder");
   expect_refused({"quantize", model, "--calibration", x, "-o", out, "--scheme", "int7"}, "int7");
-  expect_refused({"quantize", model, "--calibration", x, "-o", out, "--scheme", "fp8"},
-                 "--scheme fp8 is not available");
+  expect_refused({"quantize", model, "-o", out, "--scheme", "fp8"},
+                 "--scheme fp8 needs --calibration");
+  expect_refused({"quantize", model, "--calibration", x, "-o", out, "--block", "64"},
+                 "--block is for --scheme int4-weights");
+  expect_refused({"quantize", model, "-o", out, "--scheme", "int8-dynamic", "--format", "qdq"},
+                 "--format is for --scheme int4-weights");
+  expect_refused({"quantize", model, "-o", out, "--scheme", "int4-weights", "--block", "48"}, "48");
+  expect_refused(
+      {"quantize", model, "-o", out, "--scheme", "int4-weights", "--symmetric", "--asymmetric"},
+      "not both");
   expect_refused({"quantize", model, "--calibration", x, "-o", out, "--method", "median"},
                  "median");
   expect_refused({"quantize", model, "--calibration", x, "-o", out, "--tolerance", "cosine=2"},

@@ -1,4 +1,4 @@
-// The weights and biases of layers as integers.
+// The weights and biases of layers in narrow types.
 #pragma once
 
 #include "tessera/app/quantize/calibrate.h"
@@ -8,9 +8,10 @@
 namespace tessera::app {
 
 struct LayerWeights {
-  HostTensor integers;  // i8 in the shape of the weight
-  HostTensor scales;    // one per output
-  HostTensor bias;      // f32 as it should be added, corrected; of no elements: none
+  HostTensor values;  // in the shape of the weight
+  HostTensor scales;  // one per output, or per block (block_weights.h)
+  HostTensor zeros;   // as the scales; of no shape and elements: none
+  HostTensor bias;    // f32 as it should be added, corrected; of no elements: none
 };
 
 // Eight bits, symmetric, a scale per output. With the mean of each channel of x known, what
@@ -19,7 +20,16 @@ struct LayerWeights {
 LayerWeights byte_weights(const Layer& layer, const HostTensor& weight, const HostTensor* bias,
                           const Observed* x, double x_scale);
 
-// What element i of the integers stands for.
+// The same in eight bits of a float.
+LayerWeights short_float_weights(const Layer& layer, const HostTensor& weight,
+                                 const HostTensor* bias, const Observed* x);
+
+// What element i stands for, with a scale per output.
 double weight_value(const LayerWeights& weights, std::int64_t i, std::int64_t output);
+
+// Sets the bias: `bias`, where the channels of x are known less the mean of what is added when
+// weights are what they `stand_for`.
+void correct_bias(const Layer& layer, const HostTensor& weight, const HostTensor* bias,
+                  const Observed* x, const std::vector<float>& stand_for, LayerWeights* out);
 
 }  // namespace tessera::app

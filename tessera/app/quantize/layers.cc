@@ -38,6 +38,30 @@ bool is_product(const onnx::Node& node, Layer* layer) {
 
 std::int64_t Layer::inputs() const { return turned ? shape[1] * groups : shape[0]; }
 
+std::vector<Layer> find_matrices(const onnx::Graph& graph) {
+  std::vector<Layer> layers = find_layers(graph);
+  std::erase_if(layers, [](const Layer& layer) { return layer.is_image(); });
+  const ModelIndex index(graph);
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    const onnx::Node& node = graph.nodes[i];
+    if (!is_plain(node, "Gather") || node.inputs.size() != 2 || node.outputs.size() != 1) continue;
+    const HostTensor* table = index.constant(node.inputs[0]);
+    if (!table || table->dtype() != DType::kF32 || table->shape().size() != 2 ||
+        table->size() == 0 || integer_attribute(node, "axis", 0) != 0 ||
+        index.constant(node.inputs[1]) || !index.only_reader(node.inputs[0]))
+      continue;
+    layers.push_back({.kind = Layer::Kind::kTable,
+                      .node = i,
+                      .name = node.name.empty() ? node.outputs[0] : node.name,
+                      .x = node.inputs[1],
+                      .weight = node.inputs[0],
+                      .turned = true,
+                      .shape = table->shape()});
+  }
+  std::ranges::sort(layers, {}, &Layer::node);
+  return layers;
+}
+
 std::vector<Layer> find_layers(const onnx::Graph& graph) {
   const ModelIndex index(graph);
   std::vector<Layer> layers;

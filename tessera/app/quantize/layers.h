@@ -10,7 +10,7 @@
 namespace tessera::app {
 
 struct Layer {
-  enum class Kind : std::uint8_t { kConv, kGemm, kMatMul };
+  enum class Kind : std::uint8_t { kConv, kGemm, kMatMul, kTable };
   Kind kind = Kind::kConv;
   std::size_t node = 0;  // index into the nodes of the graph
   std::string name;      // of the node, or of its output
@@ -23,14 +23,22 @@ struct Layer {
 
   std::int64_t outputs() const { return turned ? shape[0] : shape[1]; }
   std::int64_t inputs() const;  // channels of x
-  // The axis of the weight with one element per output.
+  // The axis of the weight with one element per output, and that which is summed over.
   std::int64_t output_axis() const { return turned ? 0 : 1; }
+  std::int64_t input_axis() const { return turned ? 1 : 0; }
+  // Which input of the node the weight is, and which x.
+  std::size_t weight_input() const { return kind == Kind::kTable ? 0 : 1; }
   // Channels of x lie along axis 1 of images and along the last axis elsewhere.
   bool is_image() const { return kind == Kind::kConv; }
+  // A row for each index: x is not a float.
+  bool is_table() const { return kind == Kind::kTable; }
 };
 
 // Conv, Gemm without factors and MatMul with a matrix, all of f32, in the order of nodes.
 std::vector<Layer> find_layers(const onnx::Graph& graph);
+
+// Those whose weights are matrices, and tables of which a Gather, and nothing else, takes rows.
+std::vector<Layer> find_matrices(const onnx::Graph& graph);
 
 // Calls visit(element, output channel, input channel) for each weight, in their order.
 template <class Visit>

@@ -75,7 +75,7 @@ std::string FreshNames::operator()(std::string name) {
 }
 
 std::string add_constant(onnx::Graph& graph, FreshNames& fresh, const std::string& name,
-                         HostTensor value) {
+                         std::variant<HostTensor, onnx::ForeignTensor> value) {
   graph.initializers.push_back({fresh(name), std::move(value)});
   return graph.initializers.back().name;
 }

@@ -46,7 +46,7 @@ class FreshNames {
 
 // Adds an initializer; returns its name.
 std::string add_constant(onnx::Graph& graph, FreshNames& fresh, const std::string& name,
-                         HostTensor value);
+                         std::variant<HostTensor, onnx::ForeignTensor> value);
 
 // Removes Constant nodes and initializers that nothing reads.
 void drop_unused_constants(onnx::Graph& graph);

@@ -7,6 +7,7 @@
 #include "tessera/app/bench/compare_outputs.h"
 #include "tessera/app/quantize/equalize_layers.h"
 #include "tessera/app/quantize/fold_batch_norms.h"
+#include "tessera/app/quantize/raise_opset.h"
 #include "tessera/app/quantize/smooth_layers.h"
 #include "tessera/support/counted.h"
 #include "tessera/support/nearest_name.h"
@@ -75,6 +76,7 @@ class Quantizer {
       : model_(model), options_(options), compile_(compile), callbacks_(callbacks) {}
 
   Result<QuantizedModel> run(const CalibrationData& data) {
+    TESSERA_DO(raise());
     out_.folded = fold_batch_norms(model_.graph);
     if (options_.equalize && options_.scheme == Scheme::kInt8)
       out_.equalized = equalize_layers(model_.graph);
@@ -102,13 +104,25 @@ class Quantizer {
   }
 
  private:
+  // The newest forms of the operators, where the model can say the same in them; com.microsoft has
+  // all but floats of eight bits besides.
+  Result<void> raise() {
+    if (!stores_weights(options_.scheme) && options_.scheme != Scheme::kF8) return {};
+    const Result<void> done = raise_opset(model_, needed_opset(options_.scheme));
+    return options_.scheme == Scheme::kF8 ? done : Result<void>{};
+  }
+
   Result<void> find() {
     how_.scheme = options_.scheme;
-    how_.layers = find_layers(model_.graph);
+    how_.form = options_.form;
+    how_.blocks = options_.blocks;
+    how_.blocks.bits = options_.scheme == Scheme::kInt4Weights ? 4 : 8;
+    const bool stored = stores_weights(options_.scheme);
+    how_.layers = stored ? find_matrices(model_.graph) : find_layers(model_.graph);
     if (how_.layers.empty()) {
       return make_error(ErrorCode::kUnsupported,
-                        "nothing to quantise: the model has no Conv, Gemm or MatMul with constant "
-                        "weights in f32");
+                        "nothing to quantise: the model has no {} with constant weights in f32",
+                        stored ? "Gemm, MatMul or Gather" : "Conv, Gemm or MatMul");
     }
     asked_.assign(how_.layers.size(), true);
     for (const Layer& layer : how_.layers)
@@ -133,8 +147,9 @@ class Quantizer {
   Result<void> reference(const CalibrationData& data) {
     samples_ = data.samples;
     if (samples_.empty() && data.random == 0) {
-      if (options_.scheme != Scheme::kInt8) return {};
-      return make_error(ErrorCode::kInvalidArgument, "int8 needs calibration data");
+      if (!rounds_values(options_.scheme)) return {};
+      return make_error(ErrorCode::kInvalidArgument, "{} needs calibration data",
+                        options_.scheme == Scheme::kF8 ? "fp8" : "int8");
     }
     if (!samples_.empty()) {
       for (const auto& [name, tensor] : samples_[0])
@@ -161,12 +176,12 @@ class Quantizer {
     if (samples_.empty()) return {};
     const bool matrices =
         std::ranges::any_of(how_.layers, [](const Layer& layer) { return !layer.is_image(); });
-    if (options_.smooth && matrices) {
+    if (options_.smooth && matrices && !stores_weights(options_.scheme)) {
       TESSERA_TRY(seen_, observe(model_, watched(), samples_, false, compile_, callbacks_));
       out_.smoothed = smooth_layers(model_.graph, seen_);
       if (out_.smoothed > 0) how_.layers = find_layers(model_.graph);
     }
-    const bool static_scales = options_.scheme == Scheme::kInt8;
+    const bool static_scales = rounds_values(options_.scheme);
     if (static_scales) how_.values = find_narrow_values(model_.graph, how_.layers);
     if (!seen_.empty() && out_.smoothed == 0 && !static_scales) return {};
     const bool histograms = static_scales && options_.method != RangeMethod::kMinMax;
@@ -177,13 +192,17 @@ class Quantizer {
       Range& all = ranges[value.group];
       all = {std::min(all.low, r.low), std::max(all.high, r.high)};
     }
-    for (const auto& [group, range] : ranges) how_.scales[group] = byte_scale(range);
+    const bool floats = options_.scheme == Scheme::kF8;
+    for (const auto& [group, range] : ranges)
+      how_.scales[group] = floats ? short_float_scale(range) : byte_scale(range);
     return {};
   }
 
   std::vector<Watched> watched() const {
     std::vector<Watched> out;
-    for (const Layer& layer : how_.layers) out.push_back({layer.x, layer.is_image()});
+    for (const Layer& layer : how_.layers) {
+      if (!layer.is_table()) out.push_back({layer.x, layer.is_image()});
+    }
     for (const auto& [name, value] : how_.values) out.push_back({name, true});
     return out;
   }
@@ -195,6 +214,14 @@ class Quantizer {
       const HostTensor* b = layer.bias.empty() ? nullptr : index.constant(layer.bias);
       const auto seen = seen_.find(layer.x);
       const Observed* x = options_.correct_bias && seen != seen_.end() ? &seen->second : nullptr;
+      if (stores_weights(options_.scheme)) {
+        how_.weights.push_back(block_weights(layer, w, b, nullptr, how_.blocks));
+        continue;
+      }
+      if (options_.scheme == Scheme::kF8) {
+        how_.weights.push_back(short_float_weights(layer, w, b, x));
+        continue;
+      }
       const bool steps = options_.scheme == Scheme::kInt8 && layer.added < 0;
       const double scale = steps ? how_.scales.at(how_.values.at(layer.x).group).scale : 0;
       how_.weights.push_back(byte_weights(layer, w, b, x, scale));
@@ -213,7 +240,7 @@ class Quantizer {
     std::map<std::size_t, bool> groups;
     for (std::size_t i = 0; i < narrow.size(); ++i) {
       set(switch_name(i), narrow[i]);
-      if (options_.scheme == Scheme::kInt8) {
+      if (rounds_values(options_.scheme)) {
         bool& on = groups[how_.values.at(how_.layers[i].x).group];
         on = on || narrow[i];
       }

@@ -28,6 +28,8 @@ struct QuantizeOptions {
   std::vector<std::string> keep;  // layers that stay float, by the names of their nodes
   Tolerance tolerance;
   bool equalize = true, smooth = true, correct_bias = true;
+  Blocks blocks = {};  // of stores_weights(); the scheme says how many bits
+  BlockForm form = BlockForm::kDequantize;
 };
 
 struct CalibrationData {
@@ -50,9 +52,10 @@ struct QuantizedModel {
   std::optional<Accuracy> accuracy;
 };
 
-// kInvalidArgument: a name in `keep` is not that of a layer; kUnsupported: nothing to quantise, or
-// a model without float outputs. kInt8 needs samples. kInt8Dynamic does without: then every
-// layer that is not kept is narrow, and nothing is measured.
+// kInvalidArgument: a name in `keep` is not that of a layer; kUnsupported: nothing to quantise, a
+// model without float outputs, or of an opset that cannot hold floats of eight bits. kInt8 and kF8
+// need samples. The others do without: then every layer that is not kept is narrow, and nothing is
+// measured.
 Result<QuantizedModel> quantize(const onnx::Model& model, const CalibrationData& data,
                                 const QuantizeOptions& options, const CompileOptions& compile,
                                 const QuantizeCallbacks& callbacks);

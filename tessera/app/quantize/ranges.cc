@@ -4,6 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "tessera/support/float_format.h"
+
 namespace tessera::app {
 namespace {
 
@@ -116,6 +118,12 @@ ByteScale byte_scale(const Range& range) {
   if (!(scale > std::numeric_limits<float>::min())) return {};
   const double zero = std::nearbyint(-range.low / scale);
   return {scale, static_cast<std::int64_t>(std::clamp(zero, 0.0, kLevels - 1))};
+}
+
+ByteScale short_float_scale(const Range& range) {
+  const double most = float_format(DType::kF8E4M3).largest();
+  const auto scale = static_cast<float>(std::max(-range.low, range.high) / most);
+  return scale > std::numeric_limits<float>::min() ? ByteScale{scale, 0} : ByteScale{};
 }
 
 }  // namespace tessera::app

@@ -25,5 +25,7 @@ struct ByteScale {
   std::int64_t zero = 0;
 };
 ByteScale byte_scale(const Range& range);
+// The same for floats of eight bits (e4m3), whose zero point is 0.
+ByteScale short_float_scale(const Range& range);
 
 }  // namespace tessera::app

@@ -8,9 +8,8 @@ namespace {
 
 constexpr const char* kMicrosoft = "com.microsoft";
 constexpr std::int64_t kFloatNumber = 1;  // TensorProto.FLOAT
-// From this version on, QuantizeLinear and DequantizeLinear have an axis; that of com.microsoft
-// always had.
-constexpr std::int64_t kOpsetOfAxis = 13;
+// The form of files in which types may be: of 8 bits, of 4.
+constexpr std::int64_t kFormOfShortFloats = 9, kFormOfHalfBytes = 10;
 
 HostTensor scalar(DType dtype, double value) {
   HostTensor t(dtype, {});
@@ -34,13 +33,14 @@ class Writer {
   Writer(const onnx::Model& model, const NarrowModel& how, const std::vector<bool>* narrow)
       : out_(model), index_(model.graph), how_(how), narrow_(narrow), fresh_(model.graph) {
     const auto opset = model.opsets.find("");
-    if (opset != model.opsets.end() && opset->second < kOpsetOfAxis) domain_ = kMicrosoft;
+    if (opset != model.opsets.end() && opset->second < needed_opset(how.scheme))
+      domain_ = kMicrosoft;
     for (std::size_t i = 0; i < how.layers.size(); ++i) {
       layer_at_[how.layers[i].node] = i;
       const bool on = !narrow || (*narrow)[i];
       if (how.layers[i].added >= 0 && on)
         adding_[static_cast<std::size_t>(how.layers[i].added)] = i;
-      if (how.scheme == Scheme::kInt8 && on) groups_.insert(how.values.at(how.layers[i].x).group);
+      if (rounds_values(how.scheme) && on) groups_.insert(how.values.at(how.layers[i].x).group);
     }
   }
 
@@ -65,6 +65,8 @@ class Writer {
       for (const std::string& name : model.graph.nodes[i].outputs) narrow_value(name);
     }
     drop_unused_constants(out_.graph);
+    if (how_.scheme == Scheme::kF8) out_.ir_version = std::max(out_.ir_version, kFormOfShortFloats);
+    if (stores_weights(how_.scheme)) out_.ir_version = std::max(out_.ir_version, kFormOfHalfBytes);
     return std::move(out_);
   }
 
@@ -88,7 +90,8 @@ class Writer {
     return output;
   }
 
-  std::string constant(const std::string& name, HostTensor value) {
+  std::string constant(const std::string& name,
+                       std::variant<HostTensor, onnx::ForeignTensor> value) {
     return add_constant(out_.graph, fresh_, name, std::move(value));
   }
 
@@ -100,13 +103,14 @@ class Writer {
 
   // Behind the node that makes `name`: its bytes, and what they stand for.
   void narrow_value(const std::string& name) {
-    if (how_.scheme != Scheme::kInt8) return;
+    if (!rounds_values(how_.scheme)) return;
     const auto found = how_.values.find(name);
     if (found == how_.values.end() || !groups_.contains(found->second.group)) return;
     const ByteScale& s = how_.scales.at(found->second.group);
     const std::string scale = constant(name + "_scale", scalar(DType::kF32, s.scale));
-    const std::string zero =
-        constant(name + "_zero_point", scalar(DType::kU8, static_cast<double>(s.zero)));
+    const std::string zero = constant(
+        name + "_zero_point", scalar(how_.scheme == Scheme::kF8 ? DType::kF8E4M3 : DType::kU8,
+                                     static_cast<double>(s.zero)));
     const std::string bytes =
         add("QuantizeLinear", {name, scale, zero}, fresh_(name + "_quantized"), {}, domain_);
     const std::string floats =
@@ -140,6 +144,8 @@ class Writer {
     node.outputs = {y};
     if (how_.scheme == Scheme::kInt8Dynamic) {
       write_dynamic(i, node);
+    } else if (stores_weights(how_.scheme)) {
+      write_stored(i, node);
     } else {
       if (!rounded_already) node.inputs[0] = rounded_.at(how_.layers[i].x);
       node.inputs[1] = weight_floats(i);
@@ -169,18 +175,75 @@ class Writer {
   std::string weight_floats(std::size_t i) {
     const Layer& layer = how_.layers[i];
     const LayerWeights& w = how_.weights[i];
-    const std::string bytes = constant(layer.weight + "_quantized", w.integers);
+    const std::string bytes = constant(layer.weight + "_quantized", w.values);
     const std::string scale = constant(layer.weight + "_scale", w.scales);
     const std::string zero =
-        constant(layer.weight + "_zero_point", HostTensor(DType::kI8, w.scales.shape()));
+        constant(layer.weight + "_zero_point", HostTensor(w.values.dtype(), w.scales.shape()));
     return add("DequantizeLinear", {bytes, scale, zero}, fresh_(layer.weight + "_dequantized"),
                {{"axis", layer.output_axis(), ""}}, domain_);
+  }
+
+  // Integers of `bits` as the file holds them.
+  std::variant<HostTensor, onnx::ForeignTensor> stored(const HostTensor& values) const {
+    if (how_.blocks.bits == 8) return values;
+    return onnx::ForeignTensor{how_.blocks.symmetric ? "int4" : "uint4", values};
+  }
+
+  void write_stored(std::size_t i, onnx::Node node) {
+    const Layer& layer = how_.layers[i];
+    const HostTensor& bias = how_.weights[i].bias;
+    const bool biased = node.inputs.size() > 2 && !node.inputs[2].empty();
+    if (how_.form == BlockForm::kMatMulNBits && !layer.is_table()) {
+      const std::string y = node.outputs[0], sums = biased ? fresh_(y + "_sums") : y;
+      write_matmul_nbits(i, node.inputs[0], sums);
+      if (biased) add("Add", {sums, constant(layer.bias + "_row", bias)}, y);
+      return;
+    }
+    node.inputs[layer.weight_input()] = stored_floats(i);
+    if (biased) node.inputs[2] = constant(layer.bias + "_corrected", bias);
+    out_.graph.nodes.push_back(std::move(node));
+  }
+
+  // Weights that several layers read lie in the file once.
+  const std::string& stored_floats(std::size_t i) {
+    const Layer& layer = how_.layers[i];
+    const LayerWeights& w = how_.weights[i];
+    std::string& floats = stored_[{layer.weight, layer.input_axis()}];
+    if (!floats.empty()) return floats;
+    std::vector<std::string> inputs = {constant(layer.weight + "_quantized", stored(w.values)),
+                                       constant(layer.weight + "_scale", w.scales)};
+    if (!how_.blocks.symmetric)
+      inputs.push_back(constant(layer.weight + "_zero_point", stored(w.zeros)));
+    floats = add("DequantizeLinear", inputs, fresh_(layer.weight + "_dequantized"),
+                 {{"axis", layer.input_axis(), ""}, {"block_size", how_.blocks.size, ""}}, domain_);
+    return floats;
+  }
+
+  void write_matmul_nbits(std::size_t i, const std::string& x, const std::string& y) {
+    const Layer& layer = how_.layers[i];
+    const auto [found, is_new] = packed_.try_emplace({layer.weight, layer.input_axis()});
+    if (is_new) {
+      const PackedBlocks p = pack_blocks(layer, how_.weights[i], how_.blocks);
+      found->second = {constant(layer.weight + "_packed", p.values),
+                       constant(layer.weight + "_scale", p.scales)};
+      if (p.zeros.size() > 0)
+        found->second.push_back(constant(layer.weight + "_zero_point", p.zeros));
+    }
+    std::vector<std::string> inputs = found->second;
+    inputs.insert(inputs.begin(), x);
+    add("MatMulNBits", inputs, y,
+        {{"K", layer.inputs(), ""},
+         {"N", layer.outputs(), ""},
+         {"bits", std::int64_t{how_.blocks.bits}, ""},
+         {"block_size", how_.blocks.size, ""}},
+        kMicrosoft);
   }
 
   // As 32-bit integers in the steps of the product's sums.
   std::string bias_floats(std::size_t i) {
     const Layer& layer = how_.layers[i];
     const LayerWeights& w = how_.weights[i];
+    if (how_.scheme == Scheme::kF8) return constant(layer.bias + "_corrected", w.bias);
     const float x_scale = how_.scales.at(how_.values.at(layer.x).group).scale;
     HostTensor ints(DType::kI32, w.bias.shape()), scales(DType::kF32, w.bias.shape());
     for (std::int64_t o = 0; o < ints.size(); ++o) {
@@ -218,7 +281,7 @@ class Writer {
     const DynamicBytes x = dynamic_bytes(layer.x);
     const bool turn = layer.turned && !layer.is_image();
     const std::string bytes =
-        constant(layer.weight + "_quantized", turn ? transposed(w.integers) : w.integers);
+        constant(layer.weight + "_quantized", turn ? transposed(w.values) : w.values);
     Shape column = {layer.outputs()};
     if (layer.is_image()) column.resize(layer.shape.size() - 1, 1);
     const std::string sums = add(
@@ -242,9 +305,18 @@ class Writer {
   std::set<std::size_t> groups_;                          // that are rounded
   std::map<std::string, std::string> rounded_, for_all_;  // values by the name before
   std::map<std::string, DynamicBytes> dynamic_;
+  using WeightAlong = std::pair<std::string, std::int64_t>;  // a weight and its summed axis
+  std::map<WeightAlong, std::string> stored_;                // as floats
+  std::map<WeightAlong, std::vector<std::string>> packed_;   // for MatMulNBits
 };
 
 }  // namespace
+
+std::int64_t needed_opset(Scheme scheme) {
+  // DequantizeLinear has an axis since 13, eight-bit floats since 19, blocks since 21.
+  if (stores_weights(scheme)) return 21;
+  return scheme == Scheme::kF8 ? 19 : 13;
+}
 
 onnx::Model write_narrow(const onnx::Model& model, const NarrowModel& how,
                          const std::vector<bool>& narrow) {

@@ -30,8 +30,10 @@ constexpr int kRandomSamples = 8;
 struct QuantizeArgs {
   ModelArgs model;
   std::vector<std::string> calibration;
-  std::string output, scheme = "int8", method = "minmax", tolerance = "cosine=0.99", report;
+  std::string output, scheme = "int8", method = "minmax", tolerance = "cosine=0.99", report, format;
   app::QuantizeOptions options;
+  std::int64_t block = 0;  // 0: not given
+  bool symmetric = false, asymmetric = false;
   int threads = 0;
   bool no_cache = false, json = false;
 };
@@ -88,26 +90,51 @@ Result<app::CalibrationData> read_calibration(const QuantizeArgs& args, const on
   return data;
 }
 
-Result<void> read_options(QuantizeArgs* args) {
-  using app::RangeMethod;
+const std::map<std::string, app::Scheme>& schemes() {
   using app::Scheme;
   static const std::map<std::string, Scheme> kSchemes = {{"int8", Scheme::kInt8},
-                                                         {"int8-dynamic", Scheme::kInt8Dynamic}};
+                                                         {"int8-dynamic", Scheme::kInt8Dynamic},
+                                                         {"int8-weights", Scheme::kInt8Weights},
+                                                         {"int4-weights", Scheme::kInt4Weights},
+                                                         {"fp8", Scheme::kF8}};
+  return kSchemes;
+}
+
+// What only schemes with weights in blocks have.
+Result<void> read_blocks(QuantizeArgs* args) {
+  const char* flag = args->block != 0                      ? "--block"
+                     : !args->format.empty()               ? "--format"
+                     : args->symmetric || args->asymmetric ? "--symmetric and --asymmetric"
+                                                           : nullptr;
+  if (!flag) return {};
+  if (!app::stores_weights(args->options.scheme)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{} is for --scheme int4-weights and int8-weights, not {}", flag,
+                      args->scheme);
+  }
+  if (args->symmetric && args->asymmetric)
+    return make_error(ErrorCode::kInvalidArgument, "give --symmetric or --asymmetric, not both");
+  if (args->block != 0) args->options.blocks.size = args->block;
+  args->options.blocks.symmetric = !args->asymmetric;
+  if (args->format == "contrib") args->options.form = app::BlockForm::kMatMulNBits;
+  return {};
+}
+
+Result<void> read_options(QuantizeArgs* args) {
+  using app::RangeMethod;
   static const std::map<std::string, RangeMethod> kMethods = {
       {"minmax", RangeMethod::kMinMax},
       {"percentile", RangeMethod::kPercentile},
       {"entropy", RangeMethod::kEntropy},
       {"mse", RangeMethod::kMse}};
-  if (!kSchemes.contains(args->scheme)) {
-    return make_error(ErrorCode::kUnsupported,
-                      "--scheme {} is not available yet; int8 and int8-dynamic are", args->scheme);
-  }
-  args->options.scheme = kSchemes.at(args->scheme);
+  args->options.scheme = schemes().at(args->scheme);
   args->options.method = kMethods.at(args->method);
   TESSERA_TRY(args->options.tolerance, parse_tolerance(args->tolerance));
-  if (args->options.scheme == Scheme::kInt8 && args->calibration.empty()) {
+  TESSERA_DO(read_blocks(args));
+  if (app::rounds_values(args->options.scheme) && args->calibration.empty()) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "--scheme int8 needs --calibration: .npz files, a folder of them, or random");
+                      "--scheme {} needs --calibration: .npz files, a folder of them, or random",
+                      args->scheme);
   }
   if (!args->output.ends_with(".onnx"))
     return make_error(ErrorCode::kInvalidArgument, "-o {}: the name must end in .onnx",
@@ -224,11 +251,12 @@ int quantize_command(QuantizeArgs& args) {
 }  // namespace
 
 void add_quantize(Flags& app, std::function<int()>* run) {
-  Flags* sub = app.add_subcommand("quantize", "Write a model with layers in int8");
+  Flags* sub = app.add_subcommand("quantize", "Write a model with narrow layers");
   sub->footer(
       "Examples:\n  tessera quantize model.onnx --calibration samples -o model.int8.onnx\n"
       "  tessera quantize model.onnx --calibration a.npz b.npz --method mse --tolerance top1=0.98 "
       "-o out.onnx\n  tessera quantize model.onnx --scheme int8-dynamic -o out.onnx\n"
+      "  tessera quantize model.onnx --scheme int4-weights --block 64 -o out.onnx\n"
       "docs/guide/quantised.md says more.");
   const auto args = std::make_shared<QuantizeArgs>();
   add_model_options(*sub, args->model, true);
@@ -238,9 +266,18 @@ void add_quantize(Flags& app, std::function<int()>* run) {
       ->allow_extra_args(true);
   sub->add_option("-o,--output", args->output, "ONNX file to write")->required();
   sub->add_option("--scheme", args->scheme,
-                  "int8: weights and activations; int8-dynamic: activations scaled at run time; "
-                  "int4-weights and fp8 are not available yet")
-      ->check(one_of({"int8", "int8-dynamic", "int4-weights", "fp8"}));
+                  "int8 and fp8: weights and activations; int8-dynamic: activations scaled at run "
+                  "time; int4-weights and int8-weights: weights of matrices and tables in blocks")
+      ->check(one_of({"int8", "int8-dynamic", "int8-weights", "int4-weights", "fp8"}));
+  sub->add_option("--block", args->block, "Weights that share a scale: 32 (default), 64 or 128")
+      ->check(one_of({"32", "64", "128"}))
+      ->hide_default();
+  sub->add_flag("--symmetric", args->symmetric, "Blocks without zero points (default)");
+  sub->add_flag("--asymmetric", args->asymmetric, "Blocks with zero points");
+  sub->add_option("--format", args->format,
+                  "Weights in blocks as standard DequantizeLinear (qdq, default) or as MatMulNBits "
+                  "of com.microsoft (contrib)")
+      ->check(one_of({"qdq", "contrib"}));
   sub->add_option("--method", args->method, "How ranges of activations are chosen")
       ->check(one_of({"minmax", "percentile", "entropy", "mse"}));
   sub->add_option("--keep", args->options.keep, "Nodes that stay float, by name")
