@@ -1,0 +1,59 @@
+// A model with its vocabulary, and the prompts that become tokens for it.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tessera/app/generate/chat.h"
+#include "tessera/app/generate/decoder.h"
+#include "tessera/app/generate/text_session.h"
+#include "tessera/frontend/tokenizer/tokenizer.h"
+
+namespace tessera::cli {
+
+// The decoder of a GGUF file as sessions see it.
+class TextModel final : public app::LanguageModel {
+ public:
+  static Result<std::unique_ptr<TextModel>> open(const std::string& path,
+                                                 const app::DecoderOptions& options);
+
+  Result<std::span<const float>> step(std::span<const tokenizer::Token> tokens) override {
+    return decoder_.step(tokens);
+  }
+  void rewind(std::int64_t position) override { decoder_.rewind(position); }
+  std::int64_t capacity() const override { return decoder_.capacity(); }
+
+  app::Decoder& decoder() { return decoder_; }
+  const tokenizer::Tokenizer& tokenizer() const { return tokenizer_; }
+  // kUnsupported: the file has no template, or one of no known family.
+  Result<app::ChatFormat> chat_format() const;
+
+ private:
+  TextModel(app::Decoder decoder, tokenizer::Tokenizer tokenizer)
+      : decoder_(std::move(decoder)), tokenizer_(std::move(tokenizer)) {}
+
+  app::Decoder decoder_;
+  tokenizer::Tokenizer tokenizer_;
+};
+
+// The tokens of a conversation so far; answers are added as they were generated.
+class Conversation {
+ public:
+  Conversation(const tokenizer::Tokenizer& tokenizer, app::ChatFormat format,
+               std::optional<std::string> system)
+      : tokenizer_(tokenizer), format_(std::move(format)), system_(std::move(system)) {}
+
+  // All tokens up to where the answer begins.
+  Result<std::vector<tokenizer::Token>> ask(const std::string& user);
+  void answer(const std::vector<tokenizer::Token>& tokens);
+
+ private:
+  const tokenizer::Tokenizer& tokenizer_;
+  app::ChatFormat format_;
+  std::optional<std::string> system_;
+  std::vector<tokenizer::Token> tokens_;
+};
+
+}  // namespace tessera::cli
