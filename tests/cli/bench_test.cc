@@ -102,6 +102,9 @@ TEST(Bench, TheProfileBeginsWithTheSlowestKernel) {
     ++kernels;
   }
   EXPECT_GE(kernels, 5) << done.out;
+  std::getline(lines, line);
+  EXPECT_TRUE(line.starts_with("of ")) << line;
+  EXPECT_NE(line.find(" ms: "), std::string::npos) << line;
 }
 
 TEST(Bench, EveryPeerIsMeasuredOrAbsentWithAReason) {

@@ -141,6 +141,17 @@ TEST(BenchRuns, LeaveOutWhatIsWrongOrAbsent) {
   EXPECT_FALSE(file->models[0].peers[0].same_precision);
 }
 
+TEST(BenchRuns, PutQuantisedNetworksIntoTablesOfTheirOwn) {
+  const std::string whole = std::string(kHead) + kOurs + "]}]}";
+  EXPECT_EQ(bench_run_from_json(whole)->models[0].dtype, "f32");
+  const std::size_t name = whole.find("zoo:net");
+  ASSERT_NE(name, std::string::npos) << whole;
+  const auto quantised =
+      bench_run_from_json(std::string(whole).replace(name, 7, "zoo:net@quant=qdq"));
+  ASSERT_TRUE(quantised.ok()) << quantised.error().message;
+  EXPECT_EQ(quantised->models[0].dtype, "int8");
+}
+
 TEST(BenchRuns, RefuseDamagedFiles) {
   const std::string whole = std::string(kHead) + kOurs + "]}]}";
   ASSERT_TRUE(bench_run_from_json(whole).ok());

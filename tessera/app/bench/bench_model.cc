@@ -7,8 +7,10 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/app/bench/ceilings.h"
 #include "tessera/app/bench/check_kernels.h"
 #include "tessera/app/bench/peer_process.h"
+#include "tessera/app/bench/watch_steps.h"
 #include "tessera/app/compile/decide_model.h"
 #include "tessera/app/compile/float_products.h"
 #include "tessera/app/compile/load_graph.h"
@@ -121,6 +123,59 @@ Result<std::vector<std::vector<StepTime>>> profile_in_turns(const std::vector<Ru
   std::vector<std::vector<StepTime>> out;
   for (std::size_t m = 0; m < models.size(); ++m)
     out.push_back(median_steps(models[m], std::move(times[m])));
+  return out;
+}
+
+// Shares of the time of a step, each the median of several runs.
+struct StepShares {
+  std::vector<double> waiting, cold;
+};
+
+// Of a device with memory of its own nothing is known of what happens inside a kernel.
+Result<std::vector<StepShares>> shares_of(const Runnable& model, bool in_process, int threads) {
+  std::vector<StepShares> out(model.model.steps.size());
+  for (int run = 0; run < kProfileRuns && in_process; ++run) {
+    TESSERA_TRY(const std::vector<WatchedStep> steps,
+                watch_steps(model.model, model.runner, threads));
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+      if (steps[i].us <= 0) continue;
+      out[i].waiting.push_back(steps[i].waiting_us / steps[i].us);
+      out[i].cold.push_back(1 - steps[i].again_us / steps[i].us);
+    }
+  }
+  return out;
+}
+
+// In the order of the profile; empty where the rates of the machine are not known.
+Result<std::vector<Breakdown>> breakdown_of(const Runnable& model,
+                                            const std::vector<task::Task>& tasks,
+                                            const std::vector<StepTime>& profile, bool in_process,
+                                            const ModelBenchOptions& options) {
+  const target::Target& target = options.compile.target;
+  TESSERA_TRY(const std::vector<StepShares> shares, shares_of(model, in_process, options.threads));
+  TESSERA_TRY(const auto ceilings, ceilings_of(target::to_text(target), options.threads));
+  if (!ceilings) return std::vector<Breakdown>();
+  const auto l2_bytes = static_cast<double>(target.l2_bytes) * options.threads;
+  const auto model_bytes = static_cast<double>(model.model.constant_bytes + model.model.live_bytes);
+  std::vector<Breakdown> out;
+  for (std::size_t i = 0; i < profile.size(); ++i) {
+    const exec::CompiledModel::Step& step = model.model.steps[i];
+    double constants = 0;
+    for (const exec::Storage& s : step.params) {
+      if (s.place == exec::Place::kConstant)
+        constants += static_cast<double>(model.model.constants[s.index].bytes());
+    }
+    StepFacts facts{.us = profile[i].us, .flops = step.flops};
+    if (step.kind == task::GroupKind::kKernel && !tasks[step.kernel].dag.inputs.empty())
+      facts.dtype = to_text(tasks[step.kernel].dag.inputs[0].buffer->dtype);
+    facts.far_bytes =
+        far_bytes(constants, std::max(0.0, step.bytes - constants), l2_bytes, model_bytes);
+    if (!shares[i].waiting.empty()) {
+      facts.waiting_share = median(shares[i].waiting);
+      facts.cold_share = std::max(0.0, median(shares[i].cold));
+    }
+    out.push_back(break_down(facts, *ceilings, model_bytes));
+  }
   return out;
 }
 
@@ -398,6 +453,11 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const ModelBenchOp
     bytes += s.bytes;
   }
   set_times(samples, flops, bytes, &bench);
+  if (options.profile) {
+    const Runnable ran{compiled, runner, {}};
+    TESSERA_TRY(result.breakdown, breakdown_of(ran, decided.tasks.tasks, result.profile,
+                                               device->features().in_process, options));
+  }
   return result;
 }
 

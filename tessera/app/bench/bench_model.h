@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "tessera/app/bench/bench_op.h"
+#include "tessera/app/bench/breakdown.h"
 #include "tessera/app/bench/model_inputs.h"
 #include "tessera/app/compile/compile_options.h"
 #include "tessera/backend/exec/model_runner.h"
@@ -54,6 +55,8 @@ struct ModelBenchResult {
   std::optional<OutputAgreement> agreement;
   std::vector<StepTime> profile;                       // in running order; medians of several runs
   std::vector<std::vector<StepTime>> beside_profiles;  // by options.beside, taken in turns
+  std::vector<Breakdown>
+      breakdown;  // as the profile; none where the rates of the machine are not known
 
   double kernels_us() const;  // the sum of the profile
 };

@@ -1,5 +1,6 @@
 #include "tessera/app/bench/write_artifact.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "tessera/app/bench/compare_outputs.h"
@@ -24,12 +25,13 @@ bool same_bits(const std::vector<HostTensor>& a, const std::vector<HostTensor>& 
 
 Result<ArtifactCheck> compared(const std::string& folder, const graph::Graph& graph,
                                const task::TaskGraph& tasks, const target::Target& target,
-                               const exec::ModelOptions& options) {
+                               const exec::ModelOptions& options, int variant) {
   if (!target::runs_on_host(target))
     return make_error(ErrorCode::kUnavailable, "its target is not this machine");
   runtime::CpuDevice device({.threads = target.code_threads()});
   const int threads = device.target().code_threads();
-  TESSERA_TRY(const auto loaded, artifact::load_artifact(folder, {.threads = threads}));
+  TESSERA_TRY(const auto loaded,
+              artifact::load_artifact(folder, {.threads = threads, .variant = variant}));
   const std::vector<HostTensor> inputs = random_model_inputs(graph, 1);
   TESSERA_TRY(const std::vector<HostTensor> got, loaded->run(inputs));
   TESSERA_TRY(const exec::CompiledModel model, exec::compile_model(graph, tasks, target, options));
@@ -42,12 +44,19 @@ Result<ArtifactCheck> compared(const std::string& folder, const graph::Graph& gr
 
 ArtifactCheck check_artifact(const std::string& folder, const graph::Graph& graph,
                              const task::TaskGraph& tasks, const target::Target& target,
-                             const exec::ModelOptions& options) {
-  Result<ArtifactCheck> check = compared(folder, graph, tasks, target, options);
+                             const exec::ModelOptions& options, int variant = 0) {
+  Result<ArtifactCheck> check = compared(folder, graph, tasks, target, options, variant);
   if (check) return *check;
   ArtifactCheck out;
   out.not_compared = check.error().message;
   return out;
+}
+
+// Of two variants: what was compared counts.
+ArtifactCheck worse(const ArtifactCheck& a, const ArtifactCheck& b) {
+  if (!a.not_compared.empty()) return b;
+  if (!b.not_compared.empty()) return a;
+  return {"", a.same_bits && b.same_bits, std::max(a.max_error, b.max_error)};
 }
 
 }  // namespace
@@ -80,6 +89,45 @@ Result<WrittenArtifact> write_artifact(ModelSource& source, const CompileOptions
   out.narrow_share = narrow_share(model->tasks);
   out.faster_floats = faster_floats(compile.target, compile.floats, model->tasks);
   if (kept) out.check = check_artifact(folder, *kept, model->tasks, compile.target, options.model);
+  return out;
+}
+
+Result<WrittenArtifact> write_variants(ModelSource& source, const std::vector<NamedTarget>& targets,
+                                       const std::string& folder, artifact::ArtifactOptions options,
+                                       bool check) {
+  std::vector<artifact::ArtifactVariant> variants;
+  WrittenArtifact out;
+  for (const NamedTarget& target : targets) {
+    CompileOptions how = target.compile;
+    how.accept = [&](const graph::Graph& graph) {
+      return artifact::check_weights_place(graph, options);
+    };
+    Result<DecidedModel> model = decide_model(source, how);
+    if (!model) return about_model(model.error(), source.spec());
+    if (variants.empty()) {
+      out.tasks = model->tasks.tasks.size();
+      out.judged = std::move(model->judged);
+      out.narrow_share = narrow_share(model->tasks);
+      out.faster_floats = faster_floats(how.target, how.floats, model->tasks);
+    }
+    variants.push_back({target.name, std::move(model->graph), std::move(model->tasks), how.target,
+                        std::move(model->build)});
+  }
+  std::vector<artifact::ArtifactVariant> kept;
+  if (check) kept = variants;
+  Result<artifact::ArtifactReport> report =
+      artifact::compile_variants(std::move(variants), folder, options);
+  if (!report && report.error().code == ErrorCode::kUnsupported)
+    return about_model(report.error(), source.spec());
+  if (!report) return report.error();
+  out.report = std::move(*report);
+  const std::vector<artifact::VariantDescription>& made = out.report.metadata.variants;
+  for (const artifact::ArtifactVariant& v : kept) {
+    const auto at = std::ranges::find(made, v.name, &artifact::VariantDescription::name);
+    const ArtifactCheck one = check_artifact(folder, v.graph, v.tasks, v.target, v.model,
+                                             static_cast<int>(at - made.begin()) + 1);
+    out.check = out.check ? worse(*out.check, one) : one;
+  }
   return out;
 }
 

@@ -34,4 +34,14 @@ Result<WrittenArtifact> write_artifact(ModelSource& source, const CompileOptions
                                        const std::string& folder, artifact::ArtifactOptions options,
                                        bool check);
 
+// One library with a program for each of several processors (artifact::compile_variants), compared
+// with the model where this machine can run one. What is said of decisions is that of the first.
+struct NamedTarget {
+  std::string name;
+  CompileOptions compile;
+};
+Result<WrittenArtifact> write_variants(ModelSource& source, const std::vector<NamedTarget>& targets,
+                                       const std::string& folder, artifact::ArtifactOptions options,
+                                       bool check);
+
 }  // namespace tessera::app

@@ -35,10 +35,16 @@ bool counts(const json& peer) {
   return error != peer.end() && error->is_number() && error->get<double>() <= kLargestError;
 }
 
+// Quantised networks compute mostly in bytes, whatever the type of their inputs.
+std::string dtype_of(const json& j, const std::string& name) {
+  return name.find("quant=") != std::string::npos ? "int8" : j.value("dtype", "f32");
+}
+
 TimedModel model_of(const json& j) {
-  TimedModel m{.name = j.at("name").get<std::string>(),
+  const std::string name = j.at("name").get<std::string>();
+  TimedModel m{.name = name,
                .device = j.value("device", "cpu"),
-               .dtype = j.value("dtype", "f32"),
+               .dtype = dtype_of(j, name),
                .threads = j.at("threads").get<int>(),
                .batch = j.value("batch", std::int64_t{1}),
                .median_us = positive(j, "median_us"),

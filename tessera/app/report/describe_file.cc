@@ -14,6 +14,8 @@
 #include "tessera/backend/artifact/metadata.h"
 #include "tessera/frontend/plan/plan.h"
 #include "tessera/learn/model/model_file.h"
+#include "tessera/machine/target/features.h"
+#include "tessera/machine/target/target.h"
 #include "tessera/support/model_name.h"
 #include "tessera/support/safetensors.h"
 #include "tessera/trials/record/database.h"
@@ -114,6 +116,21 @@ Json to_json(const std::vector<artifact::TensorDescription>& tensors) {
   return out;
 }
 
+// In the order in which they are tried.
+Json variants_to_json(const artifact::Metadata& m) {
+  const target::Target& host = target::host();
+  Json out = Json::array();
+  for (const artifact::VariantDescription& v : m.variants) {
+    const bool fits =
+        host.triple == m.triple && std::ranges::all_of(v.features, [&](const std::string& feature) {
+          return target::has_feature(host.features, feature);
+        });
+    out.push_back(
+        {{"name", v.name}, {"runs_here", fits ? "runs here" : "not here"}, {"needs", v.features}});
+  }
+  return out;
+}
+
 Result<Json> describe_artifact(const std::string& path) {
   TESSERA_TRY(const artifact::Metadata m, artifact::read_metadata(path));
   Json out = header(path, "artifact");
@@ -130,6 +147,7 @@ Result<Json> describe_artifact(const std::string& path) {
               {"arena_bytes", m.arena_bytes},
               {"inputs", to_json(m.inputs)},
               {"outputs", to_json(m.outputs)}});
+  if (!m.variants.empty()) out["variants"] = variants_to_json(m);
   std::map<std::string, std::int64_t> kernels;
   for (const artifact::StepDescription& s : m.steps) ++kernels[s.name];
   out["steps"] = m.steps.size();

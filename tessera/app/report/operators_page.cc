@@ -62,7 +62,8 @@ std::string operators_page() {
       "opset "
       "7 and later are read. A number in parentheses is a version that changed the meaning of an "
       "operator, `from` the version that introduced it. `*`: takes constants of narrow types. `+`: "
-      "takes sequences. `tessera check MODEL` names a mode or an attribute that is not supported; "
+      "takes sequences. Random numbers follow from the seed, the same in every run. `tessera check "
+      "MODEL` names a mode or an attribute that is not supported; "
       "[conformance.md](conformance.md) lists the ONNX backend cases that do not pass.\n\n";
   page += types_text();
   for (const auto& [domain, operators] : domains) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <numeric>
 #include <optional>
 #include <system_error>
 
@@ -23,15 +24,29 @@ namespace {
 
 constexpr const char* kDefaults = "defaults";  // of --beside
 
-Json profile_json(const std::vector<app::StepTime>& steps) {
+Json breakdown_json(const app::Breakdown& b) {
+  Json j = {{"limit", b.limit()}};
+  for (const app::Breakdown::Part& p : app::Breakdown::parts()) {
+    std::string name(p.name);
+    std::replace(name.begin(), name.end(), ' ', '_');
+    j[name + "_us"] = b.*p.us;
+  }
+  return j;
+}
+
+// `breakdown`: of the steps, or empty.
+Json profile_json(const std::vector<app::StepTime>& steps,
+                  const std::vector<app::Breakdown>& breakdown) {
   auto list = Json::array();
-  for (const app::StepTime& s : steps) {
-    list.push_back({{"name", s.name},
-                    {"node", s.origin},
-                    {"task", s.task},
-                    {"us", s.us},
-                    {"gflops", s.gflops},
-                    {"gbytes_per_s", s.gbytes_per_s}});
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const app::StepTime& s = steps[i];
+    Json& step = list.push_back({{"name", s.name},
+                                 {"node", s.origin},
+                                 {"task", s.task},
+                                 {"us", s.us},
+                                 {"gflops", s.gflops},
+                                 {"gbytes_per_s", s.gbytes_per_s}});
+    if (!breakdown.empty()) step["breakdown"] = breakdown_json(breakdown[i]);
   }
   return list;
 }
@@ -55,10 +70,39 @@ Json model_json(const app::ModelBenchResult& r) {
   }
   j["not_numbers"] = r.not_numbers;
   if (!r.profile.empty()) j["kernels_us"] = r.kernels_us();
-  if (!r.profile.empty()) j["profile"] = profile_json(r.profile);
+  if (!r.profile.empty()) j["profile"] = profile_json(r.profile, r.breakdown);
+  if (!r.breakdown.empty()) j["breakdown"] = breakdown_json(app::sum_of(r.breakdown));
   for (const std::vector<app::StepTime>& steps : r.beside_profiles)
-    j["beside_profiles"].push_back(profile_json(steps));
+    j["beside_profiles"].push_back(profile_json(steps, {}));
   return j;
+}
+
+// "arithmetic 71 %": the largest part of a kernel's time.
+std::string limit_text(const app::Breakdown& b) {
+  double most_us = 0;
+  for (const app::Breakdown::Part& p : app::Breakdown::parts())
+    most_us = std::max(most_us, b.*p.us);
+  return fmt::format("{} {:.0f} %", b.limit(), b.us() > 0 ? 100 * most_us / b.us() : 0);
+}
+
+void print_profile(const app::ModelBenchResult& r, double peak) {
+  const double total = r.kernels_us();
+  const bool limits = !r.breakdown.empty();
+  fmt::print("kernels, the slowest first:\n{:>10} {:>6} {:>9} {:>7} {:>8}  {}{}\n", "us", "%",
+             "GFLOP/s", "% peak", "GB/s", limits ? fmt::format("{:<24}", "mostly") : "", "kernel");
+  std::vector<std::size_t> order(r.profile.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return r.profile[a].us > r.profile[b].us; });
+  for (const std::size_t i : order) {
+    const app::StepTime& s = r.profile[i];
+    fmt::print("{:>10.1f} {:>6.2f} {:>9.2f} {:>7.1f} {:>8.2f}  {}{}  [{}]\n", s.us,
+               100 * s.us / total, s.gflops, peak > 0 ? 100 * s.gflops / peak : 0.0, s.gbytes_per_s,
+               limits ? fmt::format("{:<24}", limit_text(r.breakdown[i])) : "", s.name, s.origin);
+  }
+  fmt::print("{:>10.1f} {:>6.2f}  all kernels, of the model's time\n", total,
+             100 * total / r.bench.median_us);
+  if (limits) fmt::print("{}\n", to_text(app::sum_of(r.breakdown)));
 }
 
 void print(const app::ModelBenchResult& r, double peak) {
@@ -83,19 +127,7 @@ void print(const app::ModelBenchResult& r, double peak) {
         fmt::join(r.not_numbers, " and "));
   }
   if (r.profile.empty()) return;
-  const double total = r.kernels_us();
-  fmt::print("kernels, the slowest first:\n{:>10} {:>6} {:>9} {:>7} {:>8}  {}\n", "us", "%",
-             "GFLOP/s", "% peak", "GB/s", "kernel");
-  std::vector<app::StepTime> steps = r.profile;
-  std::stable_sort(steps.begin(), steps.end(),
-                   [](const app::StepTime& a, const app::StepTime& b) { return a.us > b.us; });
-  for (const app::StepTime& s : steps) {
-    fmt::print("{:>10.1f} {:>6.2f} {:>9.2f} {:>7.1f} {:>8.2f}  {}  [{}]\n", s.us,
-               100 * s.us / total, s.gflops, peak > 0 ? 100 * s.gflops / peak : 0.0, s.gbytes_per_s,
-               s.name, s.origin);
-  }
-  fmt::print("{:>10.1f} {:>6.2f}  all kernels, of the model's time\n", total,
-             100 * total / r.bench.median_us);
+  print_profile(r, peak);
 }
 
 // An artifact alone: there is no model beside it to check the numbers or to give to a peer.
