@@ -21,10 +21,7 @@ using Truth = std::map<std::pair<std::size_t, std::int32_t>, double>;
 
 void run(InPlaceRace& race, const Truth& truth, Rng* noise = nullptr) {
   for (auto draws = race.next(); !draws.empty(); draws = race.next()) {
-    std::vector<std::size_t> seen;
     for (const InPlaceRace::Draw& d : draws) {
-      EXPECT_EQ(std::count(seen.begin(), seen.end(), d.task), 0) << "two of one task in a batch";
-      seen.push_back(d.task);
       const double gain = truth.at({d.task, d.candidate.choice[0]});
       const double seen_as = noise != nullptr ? gain * (0.95 + 0.1 * noise->uniform()) : gain;
       race.observe(d.task, d.candidate, gain > 0 ? std::optional(seen_as) : std::nullopt);
@@ -66,9 +63,8 @@ TEST(InPlaceRace, LuckInTheFirstBatchDoesNotDecide) {
 
 TEST(InPlaceRace, EndedEarlyItKeepsTheLeaderAndPromisesNothing) {
   InPlaceRace race({{candidate(0), candidate(1), candidate(2)}});
-  ASSERT_EQ(race.next().size(), 1u);
+  ASSERT_EQ(race.next().size(), 3u) << "all entrants in one batch";
   race.observe(0, candidate(0), 1.1);
-  ASSERT_EQ(race.next().size(), 1u);
   race.observe(0, candidate(1), 1.2);
   EXPECT_EQ(race.winner(0)->candidate, candidate(1));
   EXPECT_EQ(race.winner(0)->gain, 1);

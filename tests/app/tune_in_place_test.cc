@@ -165,7 +165,7 @@ TEST(TuneInPlace, TimesKernelsInTheModel) {
   for (const auto& [task, list] : records) {
     EXPECT_EQ(list.size(), 3u) << task;
     for (const record::Record& r : list) {
-      EXPECT_EQ(r.outcome, "ok") << r.reason;
+      EXPECT_TRUE(r.outcome == "ok" || r.outcome == "censored") << r.outcome << r.reason;
       EXPECT_GT(r.default_s, 0);
       EXPECT_FALSE(r.samples_s.empty());
     }
@@ -176,7 +176,7 @@ TEST(TuneInPlace, TimesKernelsInTheModel) {
 TEST(TuneInPlace, SaysWhatItCannotDo) {
   const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
   const TuneOptions options = in_place(folder, 3);
-  TuneOptions op = options, two = options, graph = options, device = options;
+  TuneOptions op = options, two = options, graph = options, device = options, alone = options;
   op.subjects = {{"matmul:M=32,N=24,K=16", true, {}}};
   two.subjects.push_back(two.subjects[0]);
   graph.level = TuneLevel::kGraph;
@@ -186,6 +186,9 @@ TEST(TuneInPlace, SaysWhatItCannotDo) {
     EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
     EXPECT_NE(result.error().message.find("one model"), std::string::npos);
   }
+  alone.in_place = false;
+  alone.contention = 1;
+  EXPECT_EQ(tune(alone, {}).error().code, ErrorCode::kInvalidArgument);
   device.target = target::find_target("h200").value();
   EXPECT_EQ(tune(device, {}).error().code, ErrorCode::kUnsupported);
 }

@@ -459,10 +459,27 @@ TEST(Tune, TrialsInPlaceGiveEveryTaskSoManyRecords) {
     EXPECT_EQ(task["records"], 3);
   }
   EXPECT_EQ(run({"tune", "--op", kOp, "--trials-in-place", "3"}).code, 2);
+  EXPECT_EQ(run({"tune", "--op", kOp, "--contention", "2"}).code, 2);
   const Finished both =
       run({"tune", "zoo:lenet", "--trials-in-place", "3", "--trials-per-task", "3"});
   EXPECT_EQ(both.code, 2);
   EXPECT_NE(both.err.find("give one of them"), std::string::npos) << both.err;
+}
+
+TEST(Tune, AModelIsTunedInPlaceUnlessAloneIsAskedFor) {
+  const auto subject = [](const std::string& more) {
+    const Files files;
+    tuned(files.tune("zoo:mlp --trials 6 --no-recombine" + more));
+    return Json::parse(run({"db", "list", "--db", files.db, "--json"}).out)["tasks"][0]["subject"];
+  };
+  EXPECT_EQ(subject(""), "in_place");
+  EXPECT_EQ(subject(" --contention 1"), "in_place");
+  EXPECT_EQ(subject(" --alone"), "kernel");
+  for (const char* other : {"--in-place", "--trials-in-place=3", "--contention=1"}) {
+    const Finished both = run({"tune", "zoo:mlp", "--alone", other});
+    EXPECT_EQ(both.code, 2) << other;
+    EXPECT_NE(both.err.find("--alone contradicts"), std::string::npos) << both.err;
+  }
 }
 
 TEST(Tune, InPlaceWithinABudgetEndsWithARaceAndAPlan) {

@@ -14,7 +14,6 @@ constexpr double kLeastGain = 1.003;
 InPlaceRace::InPlaceRace(std::vector<std::vector<decide::Candidate>> entrants) {
   for (std::vector<decide::Candidate>& list : entrants) {
     Task& task = tasks_.emplace_back();
-    most_ = std::max(most_, list.size());
     for (decide::Candidate& c : list) task.entrants.push_back({std::move(c), {}, false});
   }
 }
@@ -37,17 +36,17 @@ std::optional<std::size_t> InPlaceRace::leader(const Task& task) {
 
 std::vector<InPlaceRace::Draw> InPlaceRace::next() {
   std::vector<Draw> out;
-  const std::size_t batch = batch_++;
-  for (Task& task : tasks_) {
-    if (batch == most_) task.picked = leader(task);
-  }
-  for (std::size_t t = 0; t < tasks_.size() && batch < batches(most_); ++t) {
-    const Task& task = tasks_[t];
-    if (batch < most_) {
-      if (batch < task.entrants.size()) out.push_back({t, task.entrants[batch].candidate});
-    } else if (task.picked && beats_default(task.entrants[*task.picked])) {
-      out.push_back({t, task.entrants[*task.picked].candidate});
+  if (batch_ == kBatches) return out;
+  const bool all = batch_++ == 0;
+  for (std::size_t t = 0; t < tasks_.size(); ++t) {
+    Task& task = tasks_[t];
+    if (all) {
+      for (const Entrant& e : task.entrants) out.push_back({t, e.candidate});
+      continue;
     }
+    if (batch_ == 2) task.picked = leader(task);
+    if (task.picked && beats_default(task.entrants[*task.picked]))
+      out.push_back({t, task.entrants[*task.picked].candidate});
   }
   return out;
 }
@@ -64,7 +63,7 @@ void InPlaceRace::observe(std::size_t task, const decide::Candidate& candidate,
 std::optional<InPlaceRace::Winner> InPlaceRace::winner(std::size_t task) const {
   const Task& t = tasks_[task];
   // A race that ended early has no better choice than whoever leads.
-  const std::optional<std::size_t> picked = batch_ > most_ ? t.picked : leader(t);
+  const std::optional<std::size_t> picked = batch_ > 1 ? t.picked : leader(t);
   if (!picked) return std::nullopt;
   const Entrant& e = t.entrants[*picked];
   // The last batch tells and decides nothing: what it shows of a winner may be a loss.

@@ -9,10 +9,10 @@
 
 namespace tessera::app {
 
-// The fastest of many noisy times promises too much. So the best few of a search are timed anew, a
-// batch with one candidate of every task in each run of the model; the winner of each task is timed
-// anew once more to decide whether it replaces the default, and once more to tell what it gains:
-// no time is both what a candidate was picked by and what is told of it.
+// The fastest of many noisy times promises too much. So the best few of a search are timed anew,
+// all of them in one batch; the winner of each task is timed anew once more to decide whether it
+// replaces the default, and once more to tell what it gains: no time is both what a candidate was
+// picked by and what is told of it.
 class InPlaceRace {
  public:
   // By task, those that the search liked best first; tasks without any keep their default.
@@ -22,15 +22,12 @@ class InPlaceRace {
     std::size_t task = 0;
     decide::Candidate candidate;
   };
-  // The next batch, at most one candidate of a task; empty: the race is over.
+  // The next batch; empty: the race is over.
   std::vector<Draw> next();
   // Whether that batch is the last one, which tells what the winners gain: all of them together.
-  bool tells() const { return batch_ == batches(most_); }
+  bool tells() const { return batch_ == kBatches; }
   // How long the default took, relative to the candidate; none: it failed.
   void observe(std::size_t task, const decide::Candidate& candidate, std::optional<double> gain);
-
-  // Batches that a race of so many candidates per task takes.
-  static std::size_t batches(std::size_t entrants) { return entrants + 2; }
 
   struct Winner {
     decide::Candidate candidate;
@@ -56,7 +53,8 @@ class InPlaceRace {
   static std::optional<std::size_t> leader(const Task& task);
 
   std::vector<Task> tasks_;
-  std::size_t most_ = 0, batch_ = 0;
+  static constexpr int kBatches = 3;  // all entrants; the leaders, to decide; the winners, to tell
+  int batch_ = 0;
 };
 
 }  // namespace tessera::app

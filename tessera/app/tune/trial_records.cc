@@ -7,15 +7,17 @@
 #include "tessera/app/tune/record_update.h"
 #include "tessera/machine/target/match.h"
 #include "tessera/support/hash.h"
+#include "tessera/trials/record/database_name.h"
 #include "tessera/trials/record/explain.h"
 
 namespace tessera::app {
 namespace {
 
-Error unreachable(const std::string& path, const Error& e) {
-  const bool named = e.message.starts_with(path);
+Error unreachable(const std::string& place, const Error& e) {
+  const std::string name = record::shown_name(place);
+  const bool named = e.message.starts_with(name);
   return Error{ErrorCode::kUnavailable,
-               named ? "database " + e.message : fmt::format("database {}: {}", path, e.message)};
+               named ? "database " + e.message : fmt::format("database {}: {}", name, e.message)};
 }
 
 Result<std::unique_ptr<record::RecordStore>> open_store(const std::string& path) {
@@ -37,7 +39,7 @@ record::SessionRow session_row(const RecordOptions& options, const std::string& 
   record::SessionRow row;
   row.model = fmt::format("{}", fmt::join(names, " "));
   row.target = target;
-  row.options = options.command;
+  row.options = record::without_secrets(options.command);
   row.threads = options.threads;
   row.seed = options.seed;
   row.version = "0.1.0";

@@ -228,7 +228,10 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
   }
   TuneOptions of_code = options;
   of_code.target = target::code_target(options.target, options.measure.threads);
-  if (options.in_place) TESSERA_DO(place_model(problem, &of_code));
+  std::unique_ptr<measure::ModelCopies> copies;  // until all is measured
+  if (options.in_place) {
+    TESSERA_TRY(copies, place_model(problem, &of_code));
+  }
   TESSERA_TRY(const std::unique_ptr<TuneSession> session,
               TuneSession::start(of_code, callbacks, std::move(problem), start));
   TuneResult result;
@@ -258,7 +261,7 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
 }  // namespace
 
 Result<TuneResult> tune(const TuneOptions& options, const TuneCallbacks& callbacks) {
-  if (options.in_place) TESSERA_DO(check_in_place(options));
+  TESSERA_DO(check_in_place(options));
   return options.level == TuneLevel::kKernel ? tune_kernels(options, callbacks)
                                              : tune_graph(options, callbacks);
 }

@@ -44,6 +44,7 @@ struct TuneOptions {
   // Candidates are timed inside the running model instead of alone: one model, on this machine's
   // processor.
   bool in_place = false;
+  int contention = 0;                   // copies of the model that run meanwhile, in place
   std::string policy = "evolutionary";  // of kernels
   std::string plan_policy = "cut";      // of levels graph and both
   search::PolicyOptions policy_options;

@@ -1,6 +1,7 @@
 #include "tessera/app/tune/tune_in_place.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <set>
 
@@ -21,9 +22,15 @@ constexpr int kMostRefused = 16;
 constexpr std::size_t kProposed = 8;
 // Of the untuned model's time: tasks below it are left alone.
 constexpr double kLeastShare = 1e-3;
-// Of the time for searching: for the race, at most. Its batches are timed longer than others, and
-// nothing is proposed for them.
-constexpr double kRaceShare = 0.35, kFinalBatch = 1;
+// Of the time for searching: for the race, at most.
+constexpr double kRaceShare = 0.35;
+// Of the runs of a batch: what it takes beside them, for checks and for runs that were disturbed.
+constexpr double kBesideRuns = 2;
+// A batch is begun where so many times what one takes is left: the one before it runs first.
+constexpr double kLastBatch = 1.5;
+// Candidates of a task that take turns in a batch: with more, the model's own kernels are timed
+// less often for each. Their packed constants take memory, beside those of the model.
+constexpr double kMostTurns = 4, kPackedBytes = 1 << 30;
 constexpr std::size_t kMostEntrants = 6;
 // Candidates that seemed slower than the default by more do not race.
 constexpr double kEntrantFactor = 1.02;
@@ -41,6 +48,11 @@ std::vector<std::size_t> placed_tasks(const TuneProblem& problem) {
 }  // namespace
 
 Result<void> check_in_place(const TuneOptions& options) {
+  if (!options.in_place) {
+    if (options.contention == 0) return {};
+    return make_error(ErrorCode::kInvalidArgument,
+                      "copies of a model run beside trials in place alone");
+  }
   const bool one_model = options.subjects.size() == 1 && !options.subjects[0].is_op;
   if (!one_model || options.level != TuneLevel::kKernel) {
     return make_error(ErrorCode::kInvalidArgument, "trials in place tune the kernels of one model");
@@ -53,7 +65,8 @@ Result<void> check_in_place(const TuneOptions& options) {
   return {};
 }
 
-Result<void> place_model(const TuneProblem& problem, TuneOptions* options) {
+Result<std::unique_ptr<measure::ModelCopies>> place_model(const TuneProblem& problem,
+                                                          TuneOptions* options) {
   TESSERA_TRY(const task::PlannedGraph planned,
               task::apply_plan(problem.imported[0], passes_for(problem.subjects[0].compile), {},
                                plan::Decider()));
@@ -63,8 +76,14 @@ Result<void> place_model(const TuneProblem& problem, TuneOptions* options) {
               measure::place_model(planned.graph, planned.tasks, keys,
                                    random_model_inputs(planned.graph, kInputSeed), options->target,
                                    options->model));
-  options->measure.in_place = measure::in_place_stand(std::move(placed));
-  return {};
+  const auto bytes = static_cast<double>(std::max<std::int64_t>(1, placed->model.constant_bytes));
+  options->measure.most_turns =
+      static_cast<std::size_t>(std::clamp(kPackedBytes / bytes, 1.0, kMostTurns));
+  options->measure.in_place = measure::in_place_stand(placed);
+  options->measure.contended = options->contention > 0;
+  if (options->contention == 0) return std::unique_ptr<measure::ModelCopies>();
+  return measure::ModelCopies::start(std::move(placed), options->contention,
+                                     options->measure.threads);
 }
 
 std::optional<Attempt> TuneSession::attempt_in_place(std::size_t task, const decide::Candidate& c,
@@ -73,15 +92,15 @@ std::optional<Attempt> TuneSession::attempt_in_place(std::size_t task, const dec
   const space::Space& space = searches_->space(task);
   const Result<schedule::Schedule> steps = space.schedule(c);
   if (!steps) return std::nullopt;
-  const bool final = policy == kFinalPolicy;
+  const bool final = policy == kFinalPolicy || options_.record_space;
   return Attempt{task, c, *steps, space.to_text(c), policy, seconds, final, kNoRound};
 }
 
-std::optional<Attempt> TuneSession::next_in_place(std::size_t task) {
+std::optional<Attempt> TuneSession::next_in_place(std::size_t task, std::size_t chosen) {
   const space::Space& space = searches_->space(task);
   search::TaskSearch& search = searches_->task(task);
   const std::int64_t begun =
-      earlier_of(task) + ended_[task] + static_cast<std::int64_t>(loop_->pending_of(task));
+      earlier_of(task) + ended_[task] + static_cast<std::int64_t>(loop_->pending_of(task) + chosen);
   if (begun == 0) return attempt_in_place(task, space.preferred(), "default", 0);
   std::vector<decide::Candidate>& proposed = proposed_[task];
   for (int tries = 0; tries < kMostRefused; ++tries) {
@@ -96,6 +115,7 @@ std::optional<Attempt> TuneSession::next_in_place(std::size_t task) {
     const search::TrialResult refused{next, measure::Outcome::kInvalidStatic, 0};
     search.observe({&refused, 1});
   }
+  if (chosen > 0) return std::nullopt;
   // There is nothing new: what is fastest so far is timed once more.
   const std::vector<search::Observation> best = search.best(kFinalists);
   if (best.empty()) return attempt_in_place(task, space.preferred(), "default", 0);
@@ -103,16 +123,58 @@ std::optional<Attempt> TuneSession::next_in_place(std::size_t task) {
   return attempt_in_place(task, again.candidate, options_.policy, again.seconds);
 }
 
+std::vector<Attempt> TuneSession::batch_in_place(const std::vector<std::size_t>& tasks) {
+  const Clock::time_point begin = Clock::now();
+  searches_->update();
+  std::vector<Attempt> batch;
+  const auto room = [&](std::size_t n) {
+    const auto begun = trials_ + static_cast<std::int64_t>(loop_->pending() + n);
+    return options_.trials <= 0 || begun < options_.trials;
+  };
+  // Those that take longer than the usual one get more turns.
+  const double usual = tasks.empty() ? 1 : 1 / static_cast<double>(tasks.size());
+  const auto most = static_cast<double>(options_.measure.most_turns);
+  for (const std::size_t t : tasks) {
+    const double wanted = std::ceil(most * std::min(1.0, share_of(t) / usual));
+    const auto turns = std::min(static_cast<std::size_t>(std::max(1.0, wanted)), trials_left(t));
+    for (std::size_t n = 0; n < turns && room(batch.size()); ++n) {
+      std::optional<Attempt> next = next_in_place(t, n);
+      if (!next) break;
+      batch.push_back(std::move(*next));
+    }
+  }
+  searching_s_ += seconds_since(begin);
+  return batch;
+}
+
+double TuneSession::untuned_s() const {
+  double sum = 0;
+  const auto add = [&](const TaskUse& use) { sum += use.count * before_s_[use.task]; };
+  std::for_each(problem_.base.begin(), problem_.base.end(), add);
+  for (const TunePoint& p : problem_.points)
+    std::for_each(p.preferred().begin(), p.preferred().end(), add);
+  return sum;
+}
+
+// All entrants, those that lead, the winners. Of small models the runs are the least of it.
+double TuneSession::race_s(std::size_t entrants, std::size_t raced) const {
+  const double model_s = untuned_s();
+  const int runs = measure::runs_in_place(entrants, true, model_s, options_.measure) +
+                   2 * measure::runs_in_place(1, true, model_s, options_.measure);
+  const auto trials = static_cast<double>((entrants + 2) * raced);
+  return std::max(kBesideRuns * runs * model_s, trials * trial_s_);
+}
+
 // Of the time of the untuned model, as far as it is known.
 double TuneSession::share_of(std::size_t task) const {
-  double sum = 0, own = 0;
+  double own = 0;
   const auto add = [&](const TaskUse& use) {
-    sum += use.count * before_s_[use.task];
     if (use.task == task) own += use.count * before_s_[use.task];
   };
   std::for_each(problem_.base.begin(), problem_.base.end(), add);
   for (const TunePoint& p : problem_.points)
     std::for_each(p.preferred().begin(), p.preferred().end(), add);
+  const double sum = untuned_s();
   return sum > 0 ? own / sum : 1;
 }
 
@@ -128,61 +190,62 @@ Result<std::string> TuneSession::search_in_place() {
   phase_ = TuneProgress::Phase::kSearch;
   const bool limited = options_.trials_per_task > 0 || options_.trials > 0;
   const auto left = [&](std::size_t t) {
-    if (!searches_->is_open(t)) return false;
+    if (!searches_->is_open(t) || searches_->hopeless(t)) return false;
     if (limited) return trials_left(t) > 0;
     const std::int64_t trials = earlier_of(t) + ended_[t];
     return before_s_[t] <= 0 ||
            (share_of(t) > kLeastShare && trials < pace_of(options_.target).stop_after);
   };
   const double begin_s = elapsed_s();
+  const std::int64_t begun = trials_;
   // Trials of each task are for records: nothing else is measured then.
   const bool races = options_.trials_per_task == 0;
-  int batches = 0;
-  const auto batch_s = [&] { return batches > 0 ? (elapsed_s() - begin_s) / batches : 0; };
   // The race gets what it can use, within its share.
   const auto until_s = [&] {
     if (!races || options_.budget_s <= 0) return search_until_s();
     const double most_s = kRaceShare * (search_until_s() - begin_s);
-    const auto race_batches = static_cast<double>(InPlaceRace::batches(kMostEntrants));
-    const double used_s = kFinalBatch * batch_s() * race_batches;
-    return search_until_s() - (batches > 0 ? std::min(most_s, used_s) : most_s);
+    const double used_s = untuned_s() > 0 ? race_s(kMostEntrants, placed.size()) : most_s;
+    return search_until_s() - std::min(most_s, used_s);
   };
   std::string ended = "trials";
-  // While a batch runs the next is built, where there are cores for it.
-  const std::size_t ahead = exclusive_ ? 0 : placed.size();
-  for (;;) {
+  // The next batch is proposed and built while one runs, or, where that takes all cores, before and
+  // after it.
+  double batch_s = 0;  // from the end of one to the end of the next
+  for (bool more = true; more || loop_->pending() > 0;) {
+    const double turn_s = elapsed_s();
     const auto reason = why_stop();
-    if (reason || elapsed_s() >= until_s()) {
+    if (reason || turn_s >= until_s()) {
       loop_->give_up(interrupted());
       ended = reason.value_or("budget");
       break;
     }
-    searches_->update();
     std::vector<Attempt> batch;
-    for (const std::size_t t : placed) {
-      const std::int64_t begun =
-          trials_ + static_cast<std::int64_t>(loop_->pending() + batch.size());
-      if (!left(t) || (options_.trials > 0 && begun >= options_.trials)) continue;
-      if (std::optional<Attempt> next = next_in_place(t)) batch.push_back(std::move(*next));
+    // One that would not end in time is not begun.
+    if (turn_s + kLastBatch * batch_s < until_s()) {
+      std::vector<std::size_t> open;
+      std::copy_if(placed.begin(), placed.end(), std::back_inserter(open), left);
+      batch = batch_in_place(open);
+    } else {
+      ended = "budget";
     }
-    const bool more = !batch.empty();
+    more = !batch.empty();
+    const std::size_t before = loop_->pending(), ahead = batch.size();
     loop_->submit_in_place(std::move(batch));
-    if (!more && loop_->pending() == 0) break;
-    while (loop_->pending() > (more ? ahead : 0) && !why_stop()) collect(0.25);
-    ++batches;
+    while (loop_->pending() > ahead && !why_stop() && elapsed_s() < until_s()) collect(0.25);
+    if (before > 0) batch_s = elapsed_s() - turn_s;
+    if (trials_ > begun) trial_s_ = (elapsed_s() - begin_s) / static_cast<double>(trials_ - begun);
     records_.flush();
   }
   for (const std::size_t t : placed) settle_in_place(t);
-  if (races && batches > 0 && !why_stop()) race_in_place(placed, batch_s());
+  if (races && trials_ > earlier_ && !why_stop()) race_in_place(placed);
   records_.flush();
   return ended;
 }
 
-void TuneSession::race_in_place(const std::vector<std::size_t>& placed, double batch_s) {
-  const double most = (search_until_s() - elapsed_s()) / (kFinalBatch * batch_s) -
-                      static_cast<double>(InPlaceRace::batches(0));
-  const auto entrants =
-      static_cast<std::size_t>(std::clamp(most, 1.0, static_cast<double>(kMostEntrants)));
+void TuneSession::race_in_place(const std::vector<std::size_t>& placed) {
+  std::size_t entrants = std::min(kMostEntrants, options_.measure.most_turns + 2);
+  while (entrants > 1 && race_s(entrants, placed.size()) > search_until_s() - elapsed_s())
+    --entrants;
   std::vector<std::vector<decide::Candidate>> racing(tasks());
   for (const std::size_t t : placed) {
     if (!searches_->is_open(t)) continue;

@@ -1,7 +1,10 @@
 // Trials in place: candidates are timed inside the running model.
 #pragma once
 
+#include <memory>
+
 #include "tessera/app/tune/tune.h"
+#include "tessera/trials/measure/model_copies.h"
 
 namespace tessera::app {
 
@@ -9,8 +12,9 @@ namespace tessera::app {
 // had.
 Result<void> check_in_place(const TuneOptions& options);
 
-// Compiles the model with default schedules, for options->measure.in_place. Before workers are
-// forked: they share its memory.
-Result<void> place_model(const TuneProblem& problem, TuneOptions* options);
+// Compiles the model with default schedules, for options->measure.in_place, and starts the copies
+// that options->contention asks for; null: none. Before workers are forked: they share its memory.
+Result<std::unique_ptr<measure::ModelCopies>> place_model(const TuneProblem& problem,
+                                                          TuneOptions* options);
 
 }  // namespace tessera::app

@@ -147,9 +147,13 @@ void TuneSearches::correct(std::size_t task, const decide::Candidate& candidate,
   scheduler_->revise(task, searches_[task]->best_seconds());
 }
 
-void TuneSearches::stop_if_hopeless(std::size_t task) {
+bool TuneSearches::hopeless(std::size_t task) const {
   const search::TaskSearch& s = *searches_[task];
-  if (s.best_seconds() <= 0 && s.failures() >= kMostFailures) scheduler_->stop(task);
+  return s.best_seconds() <= 0 && s.failures() >= kMostFailures;
+}
+
+void TuneSearches::stop_if_hopeless(std::size_t task) {
+  if (hopeless(task)) scheduler_->stop(task);
 }
 
 void TuneSearches::drop_losers() {

@@ -52,6 +52,7 @@ class TuneSearches {
   // A candidate was timed again with more care.
   void correct(std::size_t task, const decide::Candidate& candidate, double seconds);
   // Nothing of the task ran in all its trials: it is left alone.
+  bool hopeless(std::size_t task) const;
   void stop_if_hopeless(std::size_t task);
   // Asks the pretrained model where the first rounds promise most, of one task after the other;
   // ends early when `stop` says so.

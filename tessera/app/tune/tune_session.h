@@ -46,8 +46,8 @@ class TuneSession {
   // does not hold all defaults, those of the heaviest tasks come first, and the others when their
   // first round comes, if it does. kUnavailable: the database; errors of spaces name the task.
   Result<std::string> search(std::optional<double> until_s = std::nullopt);
-  // The same with candidates in the running model, one of every task that the untuned model runs in
-  // each batch. Within a budget the last part of it is a race of the best few.
+  // The same with candidates in the running model, a few of every task that the untuned model runs
+  // in each batch. Within a budget the last part of it is a race of the best few.
   Result<std::string> search_in_place();
   // Times the best few of a task side by side, `most` and the default; fastest first, at least the
   // default when it was ever timed. With 0: from what was recorded. None of a task that the search
@@ -112,14 +112,18 @@ class TuneSession {
   bool in_place() const { return options_.in_place; }
   // ... or, of a kernel in place, as if the default had taken what it took first.
   double comparable(std::size_t task, double seconds, double calibration_s, double default_s);
-  // The next trial of a task in place: the default, something new, or, where the space has nothing
-  // new, what was timed before.
-  std::optional<Attempt> next_in_place(std::size_t task);
+  // The next trial of a task in place, beside so many of the same batch: the default, something
+  // new, or, where the space has nothing new, what was timed before, once.
+  std::optional<Attempt> next_in_place(std::size_t task, std::size_t chosen);
+  std::vector<Attempt> batch_in_place(const std::vector<std::size_t>& tasks);
+  double untuned_s() const;  // of the untuned model, as far as it is known
+  // Of the wall clock, with so many entrants of each of `raced` tasks.
+  double race_s(std::size_t entrants, std::size_t raced) const;
   // None: the rules of schedules refuse the candidate.
   std::optional<Attempt> attempt_in_place(std::size_t task, const decide::Candidate& c,
                                           const std::string& policy, double seconds) const;
   double share_of(std::size_t task) const;
-  void race_in_place(const std::vector<std::size_t>& placed, double batch_s);
+  void race_in_place(const std::vector<std::size_t>& placed);
   void settle_race(std::size_t task);
   std::vector<Finalist> finals_in_place(std::size_t task) const;  // after a race
   // Times of the task as if the default had taken what it usually took: its first may have been
@@ -194,7 +198,7 @@ class TuneSession {
   std::deque<double> calibrations_;      // the last ones
   std::vector<double> compared_best_s_;  // per task: the winner of the finals; 0: there were none
   ConfirmedGains gains_;
-  std::set<std::size_t> to_confirm_;  // tasks that had a round since
+  std::set<std::size_t> to_confirm_;                      // tasks that had a round since
   std::vector<std::vector<decide::Candidate>> proposed_;  // per task in place, the next one last
   std::optional<InPlaceRace> race_;                       // in place, once it has begun
   double confirming_s_ = 0;

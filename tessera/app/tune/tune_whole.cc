@@ -78,11 +78,13 @@ plan::Decisions WholeModels::decisions(const Selection& selection) const {
   return out;
 }
 
-Result<task::PlannedGraph> WholeModels::planned(std::size_t subject,
-                                                const Selection* selection) const {
+Result<task::PlannedGraph> WholeModels::planned(std::size_t subject, const Selection* selection,
+                                                bool shapes_only) const {
   const TuneProblem& problem = session_.problem();
+  graph::PassOptions passes = passes_for(problem.subjects[subject].compile);
+  passes.shapes_only = shapes_only;
   return task::apply_plan(
-      problem.imported[subject], passes_for(problem.subjects[subject].compile), {},
+      problem.imported[subject], passes, {},
       plan::Decider(selection != nullptr ? decisions(*selection) : plan::Decisions()));
 }
 
@@ -110,7 +112,7 @@ Result<WholeModels::Built> WholeModels::build(std::size_t subject, const Selecti
     };
   }
   Built built;
-  TESSERA_TRY(task::PlannedGraph made, planned(subject, selection));
+  TESSERA_TRY(task::PlannedGraph made, planned(subject, selection, /*shapes_only=*/false));
   built.graph = std::move(made.graph);
   TESSERA_TRY(built.model, exec::compile_model(built.graph, made.tasks, options_.target, model));
   return built;
@@ -410,7 +412,7 @@ Result<plan::Plan> WholeModels::plan(const Selection& selection) const {
   };
   for (std::size_t i = 0; i < problem.subjects.size(); ++i) {
     if (problem.subjects[i].is_op) continue;
-    TESSERA_TRY(const task::PlannedGraph model, planned(i, &selection));
+    TESSERA_TRY(const task::PlannedGraph model, planned(i, &selection, /*shapes_only=*/true));
     for (const plan::Decided& d : model.decided) plan.decisions[d.point.name] = d.text();
     for (const task::Task& task : model.tasks.tasks) TESSERA_DO(add(task));
   }

@@ -79,8 +79,10 @@ class WholeModels {
   // Of a build's outputs, relative to what is allowed: above 1 is wrong.
   Result<double> error_of(std::size_t subject, const Built& built);
   plan::Decisions decisions(const Selection& selection) const;
-  // A model with what was selected, or, without a selection, as the rules decide.
-  Result<task::PlannedGraph> planned(std::size_t subject, const Selection* selection) const;
+  // A model with what was selected, or, without a selection, as the rules decide. `shapes_only`:
+  // constants that follow from others are not computed.
+  Result<task::PlannedGraph> planned(std::size_t subject, const Selection* selection,
+                                     bool shapes_only) const;
   const Finalist* finalist(const std::string& key, const Selection& selection) const;
   // Whether it is what the rules and the default schedules give.
   bool is_untuned(const Selection& selection) const;

@@ -15,6 +15,7 @@
 #include "tessera/app/cli/common/outputs.h"
 #include "tessera/app/cli/common/peer_args.h"
 #include "tessera/app/cli/common/progress.h"
+#include "tessera/app/cli/db/db.h"
 #include "tessera/app/cli/tune/output.h"
 #include "tessera/app/cli/tune/session_report.h"
 #include "tessera/app/cli/tune/simulate_output.h"
@@ -41,17 +42,32 @@ struct TuneArgs {
   std::string policy = "evolutionary", learner = "gbt", objective = "rank";
   std::string cost_model = app::kShipped, target = "host", language = app::kShipped;
   std::string level = "kernel";
-  std::string database = "tessera.db", plan, artifact, simulate, plot;
+  std::string database = database_path("");
+  std::string plan, artifact, simulate, plot;
   int seeds = 3;
   std::int64_t trials = 0, trials_per_task = 0, trials_in_place = 0, plans = 0;
   int threads = 0;
   std::size_t round = 0;
   std::uint64_t seed = 1;
-  bool in_place = false, no_recombine = false, record = false, json = false;
+  bool in_place = false, alone = false, no_recombine = false, record = false, json = false;
   bool json_progress = false;
+  int contention = 0;
 };
 
 constexpr double kDefaultBudgetSeconds = 600;
+
+// Whether candidates are timed inside the running model: where that can be had it is the default,
+// but for tables of trials, which are of kernels alone unless --trials-in-place asks for them.
+Result<bool> wants_in_place(const TuneArgs& args, const target::Target& target) {
+  const bool asked = args.in_place || args.trials_in_place > 0 || args.contention > 0;
+  if (asked && args.alone) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--alone contradicts --in-place, --trials-in-place and --contention");
+  }
+  const bool one_model = args.models.size() == 1 && args.ops.empty() && args.level == "kernel";
+  const bool table = args.record || args.trials_per_task > 0;
+  return asked || (one_model && !target.is_gpu() && !table && !args.alone);
+}
 
 Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   app::TuneOptions o;
@@ -81,7 +97,8 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   o.measure.threads = target::measured_threads(o.target, args.threads);
   o.trials = args.trials;
   o.trials_per_task = args.trials_per_task;
-  o.in_place = args.in_place || args.trials_in_place > 0;
+  TESSERA_TRY(o.in_place, wants_in_place(args, o.target));
+  o.contention = args.contention;
   if (args.trials_in_place > 0 && args.trials_per_task > 0) {
     return make_error(ErrorCode::kInvalidArgument,
                       "--trials-in-place limits the trials of a task as --trials-per-task does: "
@@ -131,9 +148,10 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
       o.budget_s > 0 ? to_duration(o.budget_s) : "none", args.trials, args.trials_per_task);
   if (args.trials_in_place > 0) {
     o.command += fmt::format(" --trials-in-place {}", args.trials_in_place);
-  } else if (o.in_place) {
-    o.command += " --in-place";
+  } else {
+    o.command += o.in_place ? " --in-place" : " --alone";
   }
+  if (args.contention > 0) o.command += fmt::format(" --contention {}", args.contention);
   return o;
 }
 
@@ -418,12 +436,18 @@ const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
       ->check(positive())
       ->hide_default();
   sub.add_flag("--in-place", args.in_place,
-               "Time candidates inside the running model instead of alone, one of every task at "
-               "once. One model, on CPUs");
+               "Time candidates inside the running model, some of every task at once: the default "
+               "for one model on CPUs, unless --level, --record or --trials-per-task is given");
   sub.add_option("--trials-in-place", args.trials_in_place,
                  "The same with this many trials of each task, its default and those of earlier "
                  "sessions included")
       ->check(positive())
+      ->hide_default();
+  sub.add_flag("--alone", args.alone, "Time candidates one by one, outside the model");
+  sub.add_option(
+         "--contention", args.contention,
+         "This many other copies of the model run meanwhile, as on a server; in place alone")
+      ->check(range(1, 256))
       ->hide_default();
   return budget;
 }
@@ -501,7 +525,8 @@ void add_tune(Flags& app, std::function<int()>* run) {
   add_target_option(*sub, args->target, TargetUse::kMeasure);
   add_fast_math_option(*sub, args->model);
   add_threads_option(*sub, args->threads, "Threads of the tuned code");
-  sub->add_option("--db", args->database, "File with the records of all tunings; empty: keep none");
+  sub->add_option("--db", args->database,
+                  "File or postgresql:// URL with the records of all tunings; empty: keep none");
   sub->add_option("--plan", args->plan, "Plan to write (default: NAME.plan)");
   sub->add_option("-o,--output", args->artifact, "Also write the tuned model as an artifact");
   const Option* policy = add_search_flags(*sub, *args);
