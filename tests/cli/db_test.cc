@@ -204,5 +204,73 @@ TEST_F(Db, Mistakes) {
   }
 }
 
+TEST_F(Db, CopyMergeAndPrune) {
+  import(log_, "a.db");
+  const Finished copied = run({"db", "copy", file("a.db"), file("b.db")});
+  ASSERT_EQ(copied.code, 0) << copied.err;
+  EXPECT_EQ(copied.out, "5 records copied\n");
+  EXPECT_EQ(run({"db", "export", file("b.db"), "-o", "-"}).out,
+            run({"db", "export", file("a.db"), "-o", "-"}).out);
+  const Finished twice = run({"db", "copy", file("a.db"), file("b.db")});
+  EXPECT_EQ(twice.code, 2);
+  EXPECT_NE(twice.err.find("is not empty"), std::string::npos) << twice.err;
+  const Finished merged = run({"db", "merge", file("a.db"), file("b.db"), "--json"});
+  ASSERT_EQ(merged.code, 0) << merged.err;
+  EXPECT_EQ(Json::parse(merged.out)["skipped"], 5);
+  EXPECT_EQ(Json::parse(merged.out)["files"][0]["format"], "database");
+  const Finished none = run({"db", "prune", "--db", file("b.db")});
+  EXPECT_EQ(none.code, 2);
+  EXPECT_NE(none.err.find("--older"), std::string::npos);
+  EXPECT_EQ(run({"db", "prune", "--db", file("b.db"), "--older", "30", "--dry-run"}).out,
+            "would remove 5 records and 1 session\n");
+  EXPECT_EQ(run({"db", "prune", "--db", file("b.db"), "--older", "30"}).out,
+            "removed 5 records and 1 session\n");
+  const Finished again = run({"db", "import", file("a.db"), "--db", file("b.db")});
+  EXPECT_NE(again.out.find("5 records (4 good) of 1 tasks, database"), std::string::npos)
+      << again.out << again.err;
+}
+
+TEST_F(Db, MovesMakeNothingWhereThereIsNothing) {
+  fs::remove(file("none.db"));
+  fs::remove(file("new.db"));
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"db", "import", file("none.db"), "--db", file("new.db")},
+        {"db", "merge", file("none.db"), file("new.db")},
+        {"db", "merge", log_, file("new.db")},
+        {"db", "copy", file("none.db"), file("new.db")},
+        {"db", "migrate", "--db", file("none.db")},
+        {"db", "prune", "--db", file("none.db"), "--session", "1"}}) {
+    const Finished done = run(words);
+    EXPECT_NE(done.code, 0) << words[1];
+    EXPECT_FALSE(done.err.empty());
+    EXPECT_FALSE(fs::exists(file("none.db"))) << words[1];
+    EXPECT_FALSE(fs::exists(file("new.db"))) << words[1];
+  }
+}
+
+TEST_F(Db, MigrateSaysWhatItDid) {
+  import(log_, "a.db");
+  EXPECT_EQ(run({"db", "migrate", "--db", file("a.db")}).out, file("a.db") + ": is up to date\n");
+}
+
+TEST_F(Db, UrlsNeedLibpqAndHaveNoPasswords) {
+  const Finished secret = run({"db", "list", "--db", "postgresql://ada:s3cret@127.0.0.1/db"});
+  EXPECT_EQ(secret.code, 2);
+  EXPECT_EQ((secret.out + secret.err).find("s3cret"), std::string::npos) << secret.err;
+  EXPECT_NE(secret.err.find("~/.pgpass"), std::string::npos);
+  ::setenv("TESSERA_LIBPQ", "/nowhere/libpq.so.5", 1);
+  const Finished absent = run({"db", "list", "--db", "postgresql://127.0.0.1/db"});
+  ::unsetenv("TESSERA_LIBPQ");
+  EXPECT_NE(absent.code, 0);
+  EXPECT_NE(absent.err.find("libpq5"), std::string::npos) << absent.err;
+}
+
+TEST_F(Db, GrantPrintsSql) {
+  const Finished done = run({"db", "grant", "tuner"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("GRANT INSERT ON tessera.sessions"), std::string::npos);
+  EXPECT_EQ(done.out.find("DELETE"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tessera::cli

@@ -32,20 +32,49 @@ constexpr SubCommand kSubCommands[] = {
      "Examples:\n  tessera db export -o all.jsonl\n"
      "  tessera db export --db logs.db -o back.json --format ansor",
      db_export},
-    {"import", "Add records of exports, Ansor (TenSet) logs and AutoTVM logs, plain or .gz",
+    {"import", "Add records of databases, exports, Ansor (TenSet) logs and AutoTVM logs",
      "Examples:\n  tessera db import records.jsonl.gz --db logs.db\n"
+     "  tessera db import other.db --db all.db\n"
      "  tessera db import *.log --db logs.db --format autotvm",
      db_import},
+    {"copy", "Copy a whole database into an empty one: a file or a PostgreSQL server",
+     "Examples:\n  tessera db copy tuning.db postgresql://db.example/tuning\n"
+     "  tessera db copy postgresql://db.example/tuning backup.db",
+     db_copy},
+    {"merge", "Add to a database what another one has and it has not",
+     "Example:\n  tessera db merge from-laptop.db all.db", db_merge},
+    {"migrate", "Bring a database of an older version up to date",
+     "Example:\n  tessera db migrate --db tuning.db", db_migrate},
+    {"prune", "Remove records by age, session and machine; those of running sessions stay",
+     "Examples:\n  tessera db prune --older 365 --dry-run\n"
+     "  tessera db prune --machine neoverse-v1 --older 30",
+     db_prune},
+    {"grant", "Print SQL for a role of a server that may add measurements and nothing else",
+     "Example:\n  tessera db grant tuner | psql postgresql://db.example/tuning", db_grant},
 };
 
 void add_flags(Flags& sub, const std::string& name, DbArgs& args) {
   if (name == "diff") {
     sub.add_option("FILES", args.files, "Two databases")->required()->expected(2);
+  } else if (name == "copy" || name == "merge") {
+    sub.add_option("FROM TO", args.files, "Two databases: files or postgresql:// URLs")
+        ->required()
+        ->expected(2);
+  } else if (name == "grant") {
+    sub.add_option("ROLE", args.role, "Name of the role")->required();
   } else {
     // `report` and `info` take it without the flag, too.
     const bool alone = name != "import";
     sub.add_option(alone ? "DB,--db" : "--db", args.db,
-                   "Database (default: $TESSERA_DB, else tessera.db)");
+                   "File or postgresql:// URL (default: $TESSERA_DB, else tessera.db)");
+  }
+  if (name == "prune") {
+    sub.add_option("--older", args.older_days, "Minimum age in days of the records to remove")
+        ->check(range(1, 36500));
+    sub.add_option("--session", args.session, "Session whose records to remove (`tessera db list`)")
+        ->check(range(1, 1'000'000'000));
+    sub.add_option("--machine", args.machine, "Target, or the first word of its text");
+    sub.add_flag("--dry-run", args.dry_run, "Count only");
   }
   if (name == "import") {
     sub.add_option("FILES", args.files, "Files to read")->required();
@@ -68,7 +97,7 @@ void add_flags(Flags& sub, const std::string& name, DbArgs& args) {
   if (name == "explain" || name == "diff" || name == "list") {
     sub.add_option("--target", args.target, "Records of this target alone");
   }
-  if (name != "export") sub.add_flag("--json", args.json, "Print JSON");
+  if (name != "export" && name != "grant") sub.add_flag("--json", args.json, "Print JSON");
 }
 
 }  // namespace
@@ -93,10 +122,11 @@ std::string database_path(const std::string& flag) {
 }
 
 void add_db(Flags& app, std::function<int()>* run) {
-  Flags* db = app.add_subcommand("db", "Inspect, import and export a database of records");
+  Flags* db = app.add_subcommand("db", "Inspect, move and tidy databases of records");
   db->footer(
       "Examples:\n  tessera db list --db tuning.db\n  tessera db explain --task KEY\n"
       "  tessera db diff before.db after.db\n  tessera db import log.json.gz --db logs.db\n"
+      "A database is a file or postgresql://USER@HOST/NAME (needs the package libpq5).\n"
       "Records and plans: docs/reference/search.md.");
   db->require_subcommand(1, 1);
   for (const SubCommand& s : kSubCommands) {

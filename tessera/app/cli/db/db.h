@@ -9,15 +9,17 @@
 namespace tessera::cli {
 
 struct DbArgs {
-  std::string db;                       // empty: $TESSERA_DB, else tessera.db
+  std::string db;                       // a file or a URL; empty: $TESSERA_DB, else tessera.db
   std::string task, target, subject;    // filters
   std::string output, format = "auto";  // export, import
-  std::vector<std::string> files;       // import, diff
+  std::vector<std::string> files;       // import, diff, copy, merge
+  std::string machine, role;            // prune; grant
+  std::int64_t session = 0, older_days = 0;
   int top = 5;
-  bool json = false;
+  bool json = false, dry_run = false;
 };
 
-// The file that --db, else $TESSERA_DB, else the current folder names.
+// What --db, else $TESSERA_DB, else the current folder names.
 std::string database_path(const std::string& flag);
 
 // Three digits and more, to tell near times apart; "-" for none.
@@ -31,5 +33,10 @@ int db_explain(const DbArgs& args);
 int db_diff(const DbArgs& args);
 int db_export(const DbArgs& args);
 int db_import(const DbArgs& args);
+int db_copy(const DbArgs& args);
+int db_merge(const DbArgs& args);
+int db_migrate(const DbArgs& args);
+int db_prune(const DbArgs& args);
+int db_grant(const DbArgs& args);
 
 }  // namespace tessera::cli

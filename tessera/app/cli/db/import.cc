@@ -1,4 +1,4 @@
-// tessera db import: records of exports and foreign logs.
+// tessera db import and merge: records of databases, exports and foreign logs.
 #include <cstdio>
 
 #include <unistd.h>
@@ -25,7 +25,7 @@ std::function<void(std::int64_t)> import_progress(const std::string& file) {
 
 Result<record::Imported> import_one(Database& database, const DbArgs& args,
                                     const std::string& file) {
-  if (args.format != "auto") {
+  if (args.format != "auto" && !record::is_database(file)) {
     bool first = true;
     TESSERA_DO(record::visit_lines(file, [&](std::string_view line, std::int64_t) -> Result<void> {
       if (!first) return {};
@@ -40,43 +40,62 @@ Result<record::Imported> import_one(Database& database, const DbArgs& args,
   Result<record::Imported> done = record::import_file(database, file, progress);
   if (progress) fmt::print(stderr, "\n");
   // An older program may have written the file.
-  if (done && done->format == record::LogFormat::kTessera && done->records > 0) {
+  const bool lines = done && done->format == record::LogFormat::kTessera && done->records > 0;
+  if (done && (record::is_database(file) ? done->outdated : lines)) {
     TESSERA_TRY(const std::int64_t changed, app::bring_up_to_date(database));
     (void)changed;
   }
   return done;
 }
 
-}  // namespace
+std::string format_of(const std::string& file, const record::Imported& done) {
+  return record::is_database(file) ? "database" : record::to_text(done.format);
+}
 
-int db_import(const DbArgs& args) {
-  Result<Database> database = Database::open(database_path(args.db));
+// `files` into `place`, which is not made where there is nothing to read.
+int import_all(const DbArgs& args, const std::vector<std::string>& files,
+               const std::string& place) {
+  for (const std::string& file : files) {
+    const Result<void> there = record::check_importable(file);
+    if (!there) return report(there.error());
+  }
+  Result<Database> database = Database::open(place);
   if (!database) return report(database.error());
   auto list = Json::array();
   std::int64_t records = 0, good = 0, skipped = 0;
-  for (const std::string& file : args.files) {
+  for (const std::string& file : files) {
     const Result<record::Imported> done = import_one(*database, args, file);
     if (!done) return report(done.error());
     records += done->records;
     good += done->good;
     skipped += done->skipped;
     list.push_back({{"file", file},
-                    {"format", record::to_text(done->format)},
+                    {"format", format_of(file, *done)},
                     {"records", done->records},
                     {"good", done->good},
                     {"tasks", done->tasks},
                     {"skipped", done->skipped}});
     if (args.json) continue;
     fmt::print("{}: {} records ({} good) of {} tasks, {}{}\n", file, done->records, done->good,
-               done->tasks, record::to_text(done->format),
+               done->tasks, format_of(file, *done),
                done->skipped > 0 ? fmt::format("; {} were there already", done->skipped) : "");
   }
   if (args.json) {
     print_json({{"records", records}, {"good", good}, {"skipped", skipped}, {"files", list}});
-  } else if (args.files.size() > 1) {
+  } else if (files.size() > 1) {
     fmt::print("total: {} records ({} good)\n", records, good);
   }
   return kOk;
+}
+
+}  // namespace
+
+int db_import(const DbArgs& args) { return import_all(args, args.files, database_path(args.db)); }
+
+int db_merge(const DbArgs& args) {
+  const Result<void> database = record::check_database(args.files.at(0));
+  if (!database) return report(database.error());
+  return import_all(args, {args.files.at(0)}, args.files.at(1));
 }
 
 }  // namespace tessera::cli
