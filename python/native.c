@@ -12,7 +12,7 @@ static const tsr_api* api;
 static PyObject* error_type; /* tessera.Error, with the number of the status as `code` */
 static PyTypeObject* model_type;
 static PyTypeObject* session_type;
-static PyObject *dlpack_name, *exchange_name, *gradient_name;
+static PyObject *dlpack_name, *exchange_name, *gradient_name, *version_name;
 
 enum { kMostTensors = 128, kMostDims = 16 };
 
@@ -638,6 +638,38 @@ static PyObject* session_run_new(PyObject* self, PyObject* inputs) {
   return made;
 }
 
+/* ---- weights of PyTorch ---- */
+
+/* unchanged(arguments, places, kept, versions): whether the arguments at these places are still the
+ * kept tensors, and nobody wrote to them since they had these versions. All but the list of
+ * arguments are tuples. */
+static PyObject* unchanged(PyObject* module, PyObject* const* args, Py_ssize_t count) {
+  Py_ssize_t i, size;
+  (void)module;
+  if (count != 4 || !PyList_Check(args[0]) || !PyTuple_Check(args[1]) || !PyTuple_Check(args[2]) ||
+      !PyTuple_Check(args[3]) || PyTuple_Size(args[1]) != PyTuple_Size(args[2]) ||
+      PyTuple_Size(args[1]) != PyTuple_Size(args[3])) {
+    PyErr_SetString(PyExc_TypeError, "unchanged takes a list and three tuples of one length");
+    return NULL;
+  }
+  size = PyTuple_Size(args[1]);
+  for (i = 0; i < size; ++i) {
+    PyObject *kept = PyTuple_GetItem(args[2], i), *version;
+    const Py_ssize_t at = PyLong_AsSsize_t(PyTuple_GetItem(args[1], i));
+    PyObject* given = at == -1 && PyErr_Occurred() ? NULL : PyList_GetItem(args[0], at);
+    int same;
+    if (!given) return NULL;
+    if (given != kept) Py_RETURN_FALSE;
+    version = PyObject_GetAttr(kept, version_name);
+    if (!version) return NULL;
+    same = PyObject_RichCompareBool(version, PyTuple_GetItem(args[3], i), Py_EQ);
+    Py_DECREF(version);
+    if (same < 0) return NULL;
+    if (!same) Py_RETURN_FALSE;
+  }
+  Py_RETURN_TRUE;
+}
+
 /* ---- the module ---- */
 
 static PyMethodDef model_methods[] = {{"save", model_save, METH_VARARGS, NULL},
@@ -669,10 +701,12 @@ static PyObject* version(PyObject* module, PyObject* unused) {
   return PyUnicode_FromString(api->tessera_version());
 }
 
-static PyMethodDef functions[] = {{"compile", compile, METH_VARARGS, NULL},
-                                  {"load", load, METH_O, NULL},
-                                  {"version", version, METH_NOARGS, NULL},
-                                  {NULL, NULL, 0, NULL}};
+static PyMethodDef functions[] = {
+    {"compile", compile, METH_VARARGS, NULL},
+    {"load", load, METH_O, NULL},
+    {"version", version, METH_NOARGS, NULL},
+    {"unchanged", (PyCFunction)(void (*)(void))unchanged, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {
     PyModuleDef_HEAD_INIT, "tessera._native", NULL, -1, functions, NULL, NULL, NULL, NULL};
 
@@ -692,8 +726,9 @@ PyMODINIT_FUNC PyInit__native(void) {
   dlpack_name = PyUnicode_InternFromString("__dlpack__");
   exchange_name = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
   gradient_name = PyUnicode_InternFromString("requires_grad");
+  version_name = PyUnicode_InternFromString("_version");
   if (!module || !model_type || !session_type || !error_type || !dlpack_name || !exchange_name ||
-      !gradient_name) {
+      !gradient_name || !version_name) {
     return NULL;
   }
   Py_INCREF(error_type);

@@ -27,20 +27,22 @@ def needed_glibc(tree):
 def main():
     tree, version, arch, folder = sys.argv[1:]
     tag = "cp311-abi3-manylinux_{}_{}_{}".format(*needed_glibc(tree), arch)
-    info = f"tessera-{version}.dist-info"
+    info = f"tessera_compiler-{version}.dist-info"
     with open("LICENSE", "rb") as file:
         licence = file.read()
+    with open("python/entry_points.txt", "rb") as file:
+        entry_points = file.read()
     with open("docs/guide/python.md", encoding="utf-8") as file:
         guide = file.read()
     made = {
         f"{info}/METADATA": (
-            f"Metadata-Version: 2.1\nName: tessera\nVersion: {version}\nSummary: {SUMMARY}\nRequires-Python: >=3.11\n"
+            f"Metadata-Version: 2.1\nName: tessera-compiler\nVersion: {version}\nSummary: {SUMMARY}\nRequires-Python: >=3.11\n"
             f"Requires-Dist: numpy>=1.23\nLicense-File: LICENSE\nDescription-Content-Type: text/markdown\n\n{guide}").encode(),
         f"{info}/WHEEL": f"Wheel-Version: 1.0\nGenerator: tessera\nRoot-Is-Purelib: false\nTag: {tag}\n".encode(),
-        f"{info}/entry_points.txt": b"[console_scripts]\ntessera = tessera._tune:main\n",
+        f"{info}/entry_points.txt": entry_points,
         f"{info}/LICENSE": licence,
     }
-    wheel = os.path.join(folder, f"tessera-{version}-{tag}.whl")
+    wheel = os.path.join(folder, f"tessera_compiler-{version}-{tag}.whl")
     record = []
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as out:
         def add(name, content, mode):

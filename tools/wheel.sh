@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# ./do wheel [--arch x86_64|aarch64]: build/wheel/tessera-VERSION-cp311-abi3-manylinux_*.whl, the Python package with
+# ./do wheel [--arch x86_64|aarch64]: build/wheel/tessera_compiler-VERSION-cp311-abi3-manylinux_*.whl, the Python package with
 # everything it needs but glibc and NumPy; then its tests in a virtual environment of their own, where the machine can
 # run them.
 set -euo pipefail
@@ -19,7 +19,8 @@ stage=$(tools/package.sh --stage --arch "$arch")
 work=build/wheel/$arch
 rm -rf "$work"
 mkdir -p "$work/tessera/lib" "$work/tessera/bin" "$work/tessera/share/tessera/weights"
-cp python/tessera/*.py python/tessera/*.pyi python/tessera/py.typed "$work/tessera/"
+cp -r python/tessera/. "$work/tessera/"
+find "$work/tessera" -name __pycache__ -prune -exec rm -rf {} +
 # A wheel has no links: one copy of each library, by the name it is loaded by.
 for library in "$stage"/lib/*.so*; do
   case ${library##*/} in

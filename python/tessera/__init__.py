@@ -8,9 +8,12 @@
 ``compile`` and ``load`` give a :class:`Model`, which is called on NumPy arrays or on anything with ``__dlpack__``
 (PyTorch, JAX, CuPy) without converting or copying it. ``tune`` searches for faster schedules and returns a plan;
 ``quantize`` writes a model with layers in int8.
+``from_torch`` compiles a module of PyTorch, as ``torch.compile(module, backend="tessera")`` does.
 ``InferenceSession`` stands in for ONNX Runtime's class of that name, with what programs set up around it.
 """
 from __future__ import annotations
+
+from typing import Any
 
 from ._binding import IOBinding, OrtValue
 from ._model import Error, Model, Session, TensorInfo, compile, load
@@ -24,10 +27,18 @@ from ._tune import Progress, Tuning, program, tune
 
 __version__: str = _version()
 
+
+def from_torch(module: Any, args: Any = (), kwargs: Any = None, **options: Any) -> Model:
+    """A compiled model of a module of PyTorch for tensors of the shapes of ``args``: see :func:`tessera.torch.from_torch`."""
+    from .torch import from_torch as convert  # PyTorch is imported by those who have it
+
+    return convert(module, args, kwargs, **options)
+
+
 __all__ = [
     "Error", "ExecutionMode", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "Model", "ModelMetadata",
     "NodeArg", "OrtValue", "Progress", "Quantised", "RunOptions", "Session", "SessionOptions", "TensorInfo", "Tuning",
-    "compile", "get_available_providers", "get_device", "load", "program", "quantize", "set_default_logger_severity",
-    "tune",
+    "compile", "from_torch", "get_available_providers", "get_device", "load", "program", "quantize",
+    "set_default_logger_severity", "tune",
 ]
 del annotations

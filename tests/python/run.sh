@@ -26,12 +26,8 @@ fi
 case ${1-} in
   --wheel) "$in_venv" -m pip install -q --disable-pip-version-check --no-deps "$2" ;;
   --build)
-    include=$("$python" -c 'import sysconfig; print(sysconfig.get_paths()["include"])')
-    [ -f "$include/Python.h" ] || skip "no $include/Python.h (package python3-dev)"
     build=$(realpath "$2")
-    cp -r python/tessera "$work/tessera"
-    ${CC:-cc} -O2 -Wall -Wextra -Werror -shared -fPIC -I"$include" -Itessera/app/capi/include -I. python/native.c \
-      "$build/lib/libtessera.so" -Wl,-rpath,"$build/lib" -o "$work/tessera/_native.abi3.so"
+    PYTHON=$python tools/python_package.sh "$build" "$work"
     export PYTHONPATH=$work TESSERA_PROGRAM=$build/bin/tessera
     ;;
   *) echo "usage: run.sh --build FOLDER | --wheel FILE" >&2; exit 2 ;;
