@@ -13,6 +13,8 @@ case $(uname -m) in
 esac
 # PoCL runs the schedules of GPUs on machines without one.
 test_packages=(git libgtest-dev libgmock-dev libbenchmark-dev libonnx-testdata pocl-opencl-icd ocl-icd-libopencl1)
+# A real server for the tests of databases, which skip without it. libpq is opened when a URL asks for it.
+test_packages+=(postgresql)
 # Training networks; it brings 290 other packages.
 # Without OpenBLAS libtorch multiplies by the reference BLAS, tens of times slower.
 train_packages=(libtorch-dev libopenblas0-openmp)
@@ -29,8 +31,8 @@ usage: ./do COMMAND [ARGUMENTS]
                   --torch: PyTorch also where its only build on offer brings CUDA along
   build           build build/release/bin/tessera
   test [ARGS]     deps, build, then every test except nightly and perf; ARGS go to ctest
-  demo [--short]  install what the program needs, build it, then tune a small network for about three minutes (--short:
-                  ten seconds) and write it as a library
+  demo [--short]  install what the program needs, build it, name a hand-written digit, then tune a small network for about
+                  three minutes (--short: ten seconds) and write it as a library and the tuning as a page
   bench [ARGS]    build, then `tessera bench ARGS` (default: the core suite beside all peers)
   results [--check]
                   build, then write docs/results and the tables of README.md from the runs in bench/results, which
@@ -44,9 +46,9 @@ usage: ./do COMMAND [ARGUMENTS]
   wheel [--arch x86_64|aarch64]
                   build/wheel/tessera-VERSION-*.whl, the Python package, and its tests in an environment of their own
   walk            a new user's first hour from the package: own model, C, C++, Python, cross, signals, full disk
-  lint [--all | --since REVISION]
+  lint [--all | --since REVISION] [--budget SECONDS]
                   check the wording and the length of documents, the format of the files and clang-tidy 14 on the lines
-                  changed since main (or REVISION), or all
+                  changed since main (or REVISION), or all; --budget: clang-tidy as far as it allows, newest files first
   sanitize [--since REVISION] [--budget SECONDS]
                   the tests of every folder under sanitizers; --since: of the folders that changed and of those that
                   include them, as far as the budget allows
@@ -196,13 +198,31 @@ cmd_demo() {
       say "neither pip nor npm to fetch ONNX Runtime with: nothing to compare with (./do peers)"
     fi
   fi
+  say "a hand-written digit, and what a small network makes of it (examples/digits)"
+  examples/digits/run.sh "$tessera"
+  if python3 -c 'import numpy' 2>/dev/null; then
+    say "the same from Python"
+    build_programs tessera_shared
+    if tools/python_package.sh "$build_dir" "$out/python"; then
+      PYTHONPATH="$out/python" TESSERA_PROGRAM="$tessera" python3 examples/digits/run.py
+    fi
+  fi
   say "$model as it is compiled without tuning"
   "$tessera" bench "$model" --threads "$threads" --samples 5 --time-limit 2
   say "tuning it for $budget s on $threads threads; Ctrl-C keeps the best so far, ./do demo again goes on from there"
+  rm -f "$out/squeezenet.unproved.plan"
   "$tessera" tune "$model" --budget "${budget}s" --threads "$threads" --db "$out/tessera.db" \
-    --plan "$out/squeezenet.plan" -o "$out/squeezenet"
+    --plan "$out/squeezenet.plan" -o "$out/squeezenet" | tee "$out/tuning.txt"
+  if [ -f "$out/squeezenet.unproved.plan" ]; then
+    say "kernels were found that were faster by themselves; the whole model's times vary by more than they gain, so that
+    they are not used, but kept: $out/squeezenet.unproved.plan"
+  elif grep -qF '(1.00x)' "$out/tuning.txt"; then
+    say "no schedule was found in this time that is faster than the default one; a longer ./do demo goes on from here"
+  fi
   say "the artifact, through its C interface: $out/squeezenet"
   "$tessera" bench "$out/squeezenet" --threads "$threads" --samples 5 --time-limit 2
+  say "what the tuning did, as a page: $PWD/$out/report.html"
+  "$tessera" report "$out/tessera.db" -o "$out/report.html"
   say "next: docs/guide/tuning.md tunes your own model; docs/guide/models.md and docs/guide/artifacts.md run it"
 }
 
@@ -252,7 +272,8 @@ touched_folders() {
   local changed folder dep
   changed=$(git diff --name-only --diff-filter=d "$1" -- tessera tests |
     sed -nE 's,^(tessera/|tests/)([^/]+)/(([^/]+)/)?.*\.(cc|c|h)$,\2 \4,p' | tr ' ' '\n' | grep . | sort -u)
-  printf '%s\n' "$changed"
+  if [ -z "$changed" ]; then return; fi
+  tested_folders | grep -xF "$changed" || true
   while read -r folder; do
     while read -r dep; do
       if grep -qx "$dep" <<<"$changed"; then echo "$folder"; break; fi
@@ -270,11 +291,15 @@ has_tests() {
   grep -q "^$2_tests:" <<<"$targets"
 }
 
-# sanitize_folder PRESET FOLDER [SECONDS]: 124 when it did not end in that time.
+# sanitize_folder PRESET FOLDER [SECONDS]: 124 when building and running did not end in that time.
 sanitize_folder() {
-  local limit=()
+  local limit=() start=$SECONDS
   if [ $# -gt 2 ]; then limit=(timeout --kill-after=10 "$3"); fi
   "${limit[@]}" cmake --build --preset "$1" --parallel "$(nproc)" --target "$2_tests" >&2 || return
+  if [ $# -gt 2 ]; then
+    if [ $((SECONDS - start)) -ge "$3" ]; then return 124; fi
+    limit[2]=$(($3 - (SECONDS - start)))
+  fi
   "${limit[@]}" "build/$1/bin/$2_tests" --gtest_brief=1
 }
 
@@ -296,7 +321,7 @@ cmd_sanitize() {
   # XGBoost and libtorch run their threads by an OpenMP that the thread sanitizer cannot follow.
   export TSAN_OPTIONS=ignore_noninstrumented_modules=1:allocator_may_return_null=1${TSAN_OPTIONS:+:$TSAN_OPTIONS}
   if [ -n "$since" ]; then
-    folders=$(tested_folders | grep -xF -f <(touched_folders "$since") || true)
+    folders=$(touched_folders "$since" | awk '!seen[$0]++')
   else
     folders=$(tested_folders)
   fi
@@ -432,29 +457,50 @@ cmd_format() {
   all_sources | xargs -r "$tool" -i
 }
 
-# lint_file TOOL REVISION FILE: without a revision all of it, else the lines of it and its header that differ.
+# newest_first REVISION: sorts the names on stdin by the last commit since then that changed them, those not committed first.
+newest_first() {
+  awk 'NR == FNR { wanted[$0]; next } $0 in wanted && !seen[$0]++' - <(
+    git diff --name-only HEAD
+    git ls-files --others --exclude-standard
+    git log --format= --name-only "$1..HEAD")
+}
+
+# lint_file TOOL REVISION END FILE: without a revision all of it, else the lines of it and its header that differ. After END
+# (seconds of the clock; 0: never) it only prints the name.
 # The analyzer takes half of the time and finds nothing in tests that their run does not.
 lint_file() {
   local filter=()
+  if [ "$3" -gt 0 ] && [ "$(date +%s)" -ge "$3" ]; then
+    printf 'clang-tidy: no time left for %s\n' "$4"
+    return
+  fi
+  set -- "$1" "$2" "$4"
   if [ -n "$2" ]; then filter=(--line-filter="$(changed_lines "$2" "$3" "${3%.cc}.h")"); fi
   if [[ $3 == tests/* ]]; then filter+=(--checks='-clang-analyzer-*'); fi
   "$1" -p build/lint --quiet "${filter[@]}" "$3"
 }
 
 cmd_lint() {
-  local format tidy base="" files
+  local format tidy all="" since=main base="" budget=0 end=0 files
+  while [ $# -gt 0 ]; do
+    case $1 in
+      --all) all=1; shift ;;
+      --since) since=${2:-main}; shift $(($# > 1 ? 2 : 1)) ;;
+      --budget) budget=${2-}; shift $(($# > 1 ? 2 : 1)) ;;
+      *) usage >&2; exit 2 ;;
+    esac
+  done
+  [[ $budget =~ ^[0-9]+$ ]] || { usage >&2; exit 2; }
   cmd_deps
   if is_debian; then install_missing clang-format-14 clang-tidy-14; fi
   format=$(pinned clang-format)
   tidy=$(pinned clang-tidy)
-  case ${1-} in
-    --all) files=$(all_sources) ;;
-    '' | --since)
-      base=$(git merge-base HEAD "${2:-main}" 2>/dev/null) || fail "no revision '${2:-main}'"
-      files=$(changed_sources "$base")
-      ;;
-    *) usage >&2; exit 2 ;;
-  esac
+  if [ -n "$all" ]; then
+    files=$(all_sources)
+  else
+    base=$(git merge-base HEAD "$since" 2>/dev/null) || fail "no revision '$since'"
+    files=$(changed_sources "$base")
+  fi
   say "the wording and the length of documents"
   tools/lint/documents.py
   say "clang-format"
@@ -469,7 +515,12 @@ cmd_lint() {
   configure_and_build lint -- tessera_onnx_proto tessera_commit
   say "clang-tidy on $(wc -l <<<"$files") files"
   export -f lint_file changed_lines
-  xargs -P "$(nproc)" -I FILE bash -c 'lint_file "$@"' _ "$tidy" "$base" FILE <<<"$files"
+  if [ -n "$base" ]; then files=$(newest_first "$base" <<<"$files"); fi
+  if [ "$budget" -gt 0 ]; then end=$(($(date +%s) + budget)); fi
+  xargs -P "$(nproc)" -I FILE bash -c 'lint_file "$@"' _ "$tidy" "$base" "$end" FILE <<<"$files" | awk '
+    /^clang-tidy: no time left for / { if (++left <= 10) print; next }
+    { print }
+    END { if (left > 10) printf "clang-tidy: nor for %d others; ./do lint without --budget checks all\n", left - 10 }'
 }
 
 cmd_fuzz() {
