@@ -2,15 +2,16 @@
 # Records the fifteen networks of bench/suites/networks.txt on this machine beside the libraries that are installed, for
 # `./do results`. Usage: bench/record.sh cpu|cuda [FOLDER]
 #   cpu   ONNX Runtime and OpenVINO (in f32, and as it comes) with 1, 2, 4, 16 threads (as far as there are cores) and
-#         with all cores, PyTorch with 1 and all
+#         with all cores, PyTorch with 1 and all; with 1 and all also int8 and, where AMX multiplies it, bf16, beside
+#         ONNX Runtime and OpenVINO as it comes
 #   cuda  torch.compile and XLA, in f32 (exact, and as they come) and f16 at batch 1; batches of 8 and 32 of four
 #         networks; torch.compile with all of its search on two
 # The libraries of a group of networks load and compile side by side; then one network at a time is timed, while nothing
 # else runs. What Tessera, cuDNN and XLA decide by timing on a GPU is decided by one process at a time, too; what
 # torch.compile times while it compiles is not.
 # Environment: TESSERA, the program; GROUP, networks that are prepared together (16; fewer take less memory); PREPARE_S,
-# seconds after which those that are not prepared are given up (600); SERIES, the parts to record, such as "1 16" or
-# "f16 f32 batches max"; NETWORKS, instead of the fifteen.
+# seconds after which those that are not prepared are given up (600); SERIES, the parts to record, such as "1 16 low"
+# or "f16 f32 batches max"; NETWORKS, instead of the fifteen.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tessera=${TESSERA:-build/release/bin/tessera}
@@ -65,10 +66,24 @@ record() {
   if [ "${#runs[@]}" -gt 0 ]; then prepare_and_time; fi
 }
 
+# bf16 where the processor multiplies it, and int8.
+low_precision() {
+  local model arguments="--threads $1 --peers ort,openvino_default"
+  if grep -q amx_bf16 /proc/cpuinfo; then
+    record < <(for model in $networks; do echo "$model --dtype bf16 $arguments"; done)
+  fi
+  record < <(for model in resnet18 resnet50 mobilenet_v2; do echo "zoo:$model@quant=qdq $arguments"; done)
+}
+
 on_processor() {
   local cores threads peers model
   cores=$(nproc)
-  for threads in ${SERIES:-$(printf '%s\n' 1 2 4 16 "$cores" | sort -nu)}; do
+  for threads in ${SERIES:-$(printf '%s\n' 1 2 4 16 "$cores" | sort -nu) low}; do
+    if [ "$threads" = low ]; then
+      low_precision 1
+      if [ "$cores" -gt 1 ]; then low_precision "$cores"; fi
+      continue
+    fi
     if [ "$threads" -gt "$cores" ]; then continue; fi
     peers=ort,openvino,openvino_default
     if [ "$threads" -eq 1 ] || [ "$threads" -eq "$cores" ]; then peers+=,torch; fi

@@ -11,7 +11,7 @@ inline constexpr std::string_view kZooPrefix = "zoo:";
 constexpr bool is_built_in(std::string_view model) { return model.starts_with(kZooPrefix); }
 // Files of other kinds (plans, databases, lists of names) are told from models by this.
 constexpr bool names_model(std::string_view text) {
-  return is_built_in(text) || text.ends_with(".onnx");
+  return is_built_in(text) || text.ends_with(".onnx") || text.ends_with(".gguf");
 }
 // The name of a built-in network alone, with its parameters; files stay as they are.
 constexpr std::string_view without_zoo(std::string_view model) {

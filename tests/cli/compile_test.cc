@@ -67,6 +67,48 @@ TEST(Compile, ComparesTheArtifactOrSaysThatItDidNot) {
       << foreign.err;
 }
 
+TEST(Compile, SeveralTargetsAreVariantsOfOneLibrary) {
+  const std::string folder = fresh_folder() + "/out";
+  const Finished made = run({"compile", "zoo:mlp@hidden=32", "-o", folder, "--check", "--target",
+                             "x86-64-v3,sapphirerapids,x86-64-v4", "--emit", "a"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.err.find("3 variants, tried in this order: sapphirerapids, x86-64-v4, x86-64-v3;"),
+            std::string::npos)
+      << made.err;
+  const Finished info = run({"info", folder, "--json"});
+  ASSERT_EQ(info.code, 0) << info.err;
+  const nlohmann::json variants = nlohmann::json::parse(info.out).at("variants");
+  ASSERT_EQ(variants.size(), 3u);
+  EXPECT_EQ(variants.at(2).at("name"), "x86-64-v3");
+  EXPECT_GT(variants.at(0).at("needs").size(), variants.at(2).at("needs").size());
+  const auto refused = [&](const std::vector<std::string>& flags, const std::string& said) {
+    std::vector<std::string> words = {"compile", "zoo:mlp@hidden=32", "-o", folder, "--emit", "a"};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const Finished done = run(words);
+    EXPECT_EQ(done.code, 2) << done.err;
+    EXPECT_NE(done.err.find(said), std::string::npos) << done.err;
+  };
+  refused({"--target", "x86-64-v3,neoverse-v1"}, "processors of one architecture");
+  refused({"--target", "x86-64-v3,x86-64-v9"}, "x86-64-v9");
+  refused({"--target", "x86-64-v3,x86-64-v4", "--picked", folder + "/p.plan"},
+          "--picked is of one target");
+}
+
+TEST(Compile, ALibraryOfVariantsRuns) {
+#if defined(__x86_64__)
+  const std::string folder = fresh_folder() + "/out";
+  const Finished made = run({"compile", "zoo:mlp@hidden=32", "-o", folder, "--check", "--target",
+                             "x86-64-v3,sapphirerapids"});
+  ASSERT_EQ(made.code, 0) << made.err;
+  EXPECT_NE(made.err.find("its outputs are those of the model, bit for bit"), std::string::npos)
+      << made.err;
+  const Finished done = run({"run", folder, "--random"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  const Finished timed = run(quick_bench({folder}));
+  EXPECT_EQ(timed.code, 0) << timed.err;
+#endif
+}
+
 TEST(Compile, OtherFloatsWhereTheMachineMultipliesThem) {
   const auto compile = [folder = fresh_folder()](std::vector<std::string> more) {
     std::vector<std::string> args = {"compile", "zoo:mlp", "-o", folder + "/out", "--emit", "obj"};

@@ -75,6 +75,7 @@ TEST(Help, DbDiff) { expect_help({"db", "diff", "--help"}, "help_db_diff.txt"); 
 TEST(Help, DbExport) { expect_help({"db", "export", "--help"}, "help_db_export.txt"); }
 TEST(Help, DbImport) { expect_help({"db", "import", "--help"}, "help_db_import.txt"); }
 TEST(Help, Eval) { expect_help({"eval", "--help"}, "help_eval.txt"); }
+TEST(Help, Generate) { expect_help({"generate", "--help"}, "help_generate.txt"); }
 TEST(Help, Info) { expect_help({"info", "--help"}, "help_info.txt"); }
 TEST(Help, Lm) { expect_help({"lm", "--help"}, "help_lm.txt"); }
 TEST(Help, LmCorpus) { expect_help({"lm", "corpus", "--help"}, "help_lm_corpus.txt"); }

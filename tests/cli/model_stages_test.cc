@@ -205,7 +205,16 @@ TEST(BenchModel, JsonHasEveryKeyOfTheContract) {
   for (const json& step : r.at("profile")) {
     EXPECT_NE(step.at("node"), "") << step;
     sum += step.at("us").get<double>();
+    double parts = 0;
+    for (const char* part :
+         {"arithmetic_us", "waiting_us", "memory_us", "cold_us", "other_instructions_us"}) {
+      EXPECT_GE(step.at("breakdown").at(part).get<double>(), 0) << step;
+      parts += step.at("breakdown").at(part).get<double>();
+    }
+    EXPECT_NEAR(parts, step.at("us").get<double>(), 1e-6 * parts) << step;
+    EXPECT_NE(step.at("breakdown").at("limit"), "") << step;
   }
+  EXPECT_GT(r.at("breakdown").at("arithmetic_us").get<double>(), 0);
   EXPECT_NEAR(r.at("kernels_us").get<double>(), sum, 1e-6 * sum);
 }
 

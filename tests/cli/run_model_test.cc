@@ -334,6 +334,25 @@ TEST(Run, IndicesOutOfRangeAreRefused) {
   }
 }
 
+// By the model and by the one kept in the cache; an artifact clamps them.
+TEST(Run, IndicesThatTheModelComputesAreRefusedToo) {
+  onnx::Model model = make_model(make_graph(
+      {}, {make_node("Add", {"ids", "one"}, {"next"}), make_node("Gather", {"t", "next"}, {"y"})},
+      {"y"}, {{"t", float_tensor({3}, {5, 6, 7})}, {"one", int_tensor({}, {1})}}));
+  model.graph.inputs.push_back({"ids", "i64", true, {{2, ""}}});
+  model.graph.nodes[1].name = "embed";
+  const std::string file = save("computed.onnx", model), folder = file + ".d";
+  ASSERT_EQ(run({"compile", file, "-o", folder}).code, 0);
+  const std::string good = save_arrays("x.npz", {{"ids", int_tensor({2}, {1, -4})}});
+  const std::string bad = save_arrays("bad.npz", {{"ids", int_tensor({2}, {1, 2})}});
+  const std::string cached = "TESSERA_CACHE=" + file + ".cache tessera run " + file + " --inputs ";
+  for (int start = 0; start < 2; ++start) {
+    EXPECT_EQ(run_shell(cached + good).out.find("y f32[2] min 5 max 7"), 0u);
+    expect_refused(run_shell(cached + bad), 2, {"embed", "index 3", "size 3"});
+  }
+  EXPECT_EQ(run({"run", folder, "--inputs", bad}).out.find("y f32[2] min 7 max 7"), 0u);
+}
+
 TEST(Run, LongLoopsRunTheirBodyStepByStep) {
   const onnx::Graph body = make_graph({floats("s", {"2"}), floats("e", {"2"})},
                                       {make_node("Add", {"s", "e"}, {"t"})}, {"t", "t"});

@@ -8,7 +8,7 @@
 
 namespace tessera::app {
 
-// `spec` is the path of an ONNX file, or zoo:NAME[@parameter=value,...].
+// `spec` is the path of an ONNX or GGUF file, or zoo:NAME[@parameter=value,...].
 Result<onnx::Model> load_onnx(const std::string& spec);
 
 // The same without values of weights (onnx::load_outline). Those of built-in networks are made.

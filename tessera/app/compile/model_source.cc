@@ -3,6 +3,7 @@
 #include <filesystem>
 
 #include "tessera/app/compile/load_graph.h"
+#include "tessera/frontend/gguf/to_model.h"
 #include "tessera/frontend/onnx/model_files.h"
 #include "tessera/support/checksum.h"
 #include "tessera/support/mapped_file.h"
@@ -31,7 +32,8 @@ std::string identify(const std::string& spec) {
 Result<const onnx::Model*> ModelSource::model() {
   if (!model_) {
     std::error_code error;
-    const bool is_file = !is_built_in(spec_) && std::filesystem::is_regular_file(spec_, error);
+    const bool is_file = !is_built_in(spec_) && std::filesystem::is_regular_file(spec_, error) &&
+                         !gguf::is_gguf_file(spec_);
     beside_.clear();
     model_ = is_file ? onnx::load_model_files(spec_, &beside_) : load_onnx(spec_);
   }

@@ -34,6 +34,7 @@ void add_conformance(Flags& app, std::function<int()>* run);
 void add_dataset(Flags& app, std::function<int()>* run);
 void add_db(Flags& app, std::function<int()>* run);
 void add_eval(Flags& app, std::function<int()>* run);
+void add_generate(Flags& app, std::function<int()>* run);
 void add_info(Flags& app, std::function<int()>* run);
 void add_machine(Flags& app, std::function<int()>* run);
 void add_peer_op(Flags& app, std::function<int()>* run);

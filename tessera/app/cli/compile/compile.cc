@@ -17,6 +17,7 @@
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/counted.h"
+#include "tessera/support/split_commas.h"
 
 namespace tessera::cli {
 namespace {
@@ -62,17 +63,8 @@ void warn_of_judged(const CompileArgs& args, const app::WrittenArtifact& written
                             written.tasks));
 }
 
-Result<app::WrittenArtifact> compile(const CompileArgs& args,
-                                     std::optional<app::PlanSchedules>* plan) {
-  static const std::map<std::string, artifact::Emit> kEmit = {{"so", artifact::Emit::kShared},
-                                                              {"a", artifact::Emit::kStatic},
-                                                              {"obj", artifact::Emit::kObject}};
-  static const std::map<std::string, artifact::WeightsPlace> kWeights = {
-      {"auto", artifact::WeightsPlace::kAuto},
-      {"embed", artifact::WeightsPlace::kEmbedded},
-      {"file", artifact::WeightsPlace::kFile}};
-  TESSERA_TRY(const target::Target target,
-              fast_target(runtime::resolve_target(args.target), args.model));
+// Everything but the plan.
+Result<app::CompileOptions> options_for(const target::Target& target, const CompileArgs& args) {
   if (target.cpu.starts_with("apple")) {
     print_warning(fmt::format("{}: writes ELF files for Linux on such a machine, none for macOS",
                               target.name));
@@ -85,13 +77,49 @@ Result<app::WrittenArtifact> compile(const CompileArgs& args,
   how.language = args.language;
   how.note = [](const std::string& line) { fmt::print(stderr, "tessera: {}\n", line); };
   how.progress = build_progress();
-  TESSERA_TRY(*plan, plan_schedules(args.plan, target));
-  how.plan = *plan;
-  warn_of_origin(args.plan, *plan, target, how.target.code_threads());
+  return how;
+}
+
+Result<app::WrittenArtifact> compile_several(const CompileArgs& args,
+                                             const std::vector<std::string>& names,
+                                             const artifact::ArtifactOptions& options) {
+  if (!args.plan.plan.empty() || !args.picked.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--target {}: {} is of one target, so give only one", args.target,
+                      args.picked.empty() ? "a plan" : "--picked");
+  }
+  std::vector<app::NamedTarget> targets;
+  for (const std::string& name : names) {
+    TESSERA_TRY(const target::Target target,
+                fast_target(runtime::resolve_target(name), args.model));
+    TESSERA_TRY(app::CompileOptions how, options_for(target, args));
+    targets.push_back({name, std::move(how)});
+  }
+  app::ModelSource source(args.model.model);
+  return app::write_variants(source, targets, args.output, options, args.check);
+}
+
+Result<app::WrittenArtifact> compile(const CompileArgs& args,
+                                     std::optional<app::PlanSchedules>* plan) {
+  static const std::map<std::string, artifact::Emit> kEmit = {{"so", artifact::Emit::kShared},
+                                                              {"a", artifact::Emit::kStatic},
+                                                              {"obj", artifact::Emit::kObject}};
+  static const std::map<std::string, artifact::WeightsPlace> kWeights = {
+      {"auto", artifact::WeightsPlace::kAuto},
+      {"embed", artifact::WeightsPlace::kEmbedded},
+      {"file", artifact::WeightsPlace::kFile}};
   artifact::ArtifactOptions options = args.options;
   options.emit = kEmit.at(args.emit);
   options.weights = kWeights.at(args.weights);
   if (options.name.empty()) options.name = artifact::default_name(args.model.model);
+  if (const std::vector<std::string> names = split_commas(args.target); names.size() > 1)
+    return compile_several(args, names, options);
+  TESSERA_TRY(const target::Target target,
+              fast_target(runtime::resolve_target(args.target), args.model));
+  TESSERA_TRY(app::CompileOptions how, options_for(target, args));
+  TESSERA_TRY(*plan, plan_schedules(args.plan, target));
+  how.plan = *plan;
+  warn_of_origin(args.plan, *plan, target, how.target.code_threads());
   app::ModelSource source(args.model.model);
   TESSERA_TRY(app::WrittenArtifact out,
               app::write_artifact(source, how, args.output, options, args.check));
@@ -113,6 +141,11 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
              processor ? m.triple : target::to_text(m.device), counted(m.steps.size(), "kernel"),
              processor || m.code.empty() ? "" : fmt::format(" as {}", fmt::join(m.code, ", ")),
              m.weights_bytes, m.arena_bytes, (r.build_ms + r.code_ms + r.link_ms) / 1000);
+  if (m.variants.empty()) return;
+  std::vector<std::string> names;
+  for (const artifact::VariantDescription& v : m.variants) names.push_back(v.name);
+  fmt::print(stderr, "{} variants, tried in this order: {}; they share {} bytes of weights\n",
+             names.size(), fmt::join(names, ", "), r.shared_weights);
 }
 
 // What the models changed, if anything: nothing was measured.
@@ -162,6 +195,7 @@ void add_compile(Flags& app, std::function<int()>* run) {
       "  tessera compile zoo:resnet18 -o out --emit a --weights file --target x86-64-v3\n"
       "  tessera compile model.onnx -o out --plan model.plan --strict\n"
       "  tessera compile zoo:resnet18 -o out --target h200\n"
+      "  tessera compile model.onnx -o out --target x86-64-v3,x86-64-v4,sapphirerapids\n"
       "The folder holds libNAME.so (libNAME.a, NAME.o), NAME.h, NAME.json and NAMEConfig.cmake;\n"
       "docs/guide/artifacts.md says more.");
   const auto args = std::make_shared<CompileArgs>();
