@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -130,6 +131,44 @@ TEST(TuneInPlace, ABudgetEndsWithARace) {
     EXPECT_EQ(raced, finals[task]);
     EXPECT_GE(raced, 3) << "one entrant at least, the batch that decides and the one that tells";
   }
+}
+
+// Time that a race did not need goes to another search and another race, which winners have to win
+// again.
+TEST(TuneInPlace, RacesAgainWhereTimeIsLeft) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 0);
+  options.budget_s = 100;
+  double now_s = 0, last_search_s = 0;
+  options.elapsed_s = [&] { return now_s; };
+  std::map<std::string, std::string> defaults;
+  std::map<std::string, std::map<std::string, int>> finals;
+  std::set<std::string> won;
+  use_answers(
+      [&](const measure::Trial& t, bool, measure::Measurement* m) {
+        // Much less than the time that is kept for races.
+        now_s += t.final ? 0.01 : 1;
+        if (!t.final) last_search_s = now_s;
+        const std::string text = schedule::to_text(t.steps);
+        const std::string& first = defaults.emplace(t.task, text).first->second;
+        m->default_s = 1e-3;
+        double gain = text == first ? 1 : 1.2;
+        if (t.final) {
+          gain = won.contains(t.task) ? 0.9 : 1.1;
+          if (++finals[t.task][text] == 3) won.insert(t.task);
+        }
+        m->samples_s = {m->default_s / gain};
+      },
+      &options);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->stopped_by, "budget");
+  EXPECT_GT(last_search_s, 80);
+  ASSERT_EQ(finals.size(), result->tasks.size());
+  for (const auto& [task, raced] : finals) {
+    EXPECT_TRUE(std::ranges::any_of(raced, [](const auto& of) { return of.second == 4; })) << task;
+  }
+  for (const TaskReport& t : result->tasks) EXPECT_EQ(t.after_s, t.before_s) << t.name;
 }
 
 // Nor do they count against a limit of all trials, which holds without a budget, too.

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <set>
+#include <utility>
 
 #include "tessera/app/bench/model_inputs.h"
 #include "tessera/app/tune/tune_pace.h"
@@ -26,6 +27,8 @@ constexpr double kLeastShare = 1e-3;
 constexpr double kRaceShare = 0.35;
 // Of the runs of a batch: what it takes beside them, for checks and for runs that were disturbed.
 constexpr double kBesideRuns = 2;
+// Of the time that the race before took: what the next one gets.
+constexpr double kNextRace = 1.25;
 // A batch is begun where so many times what one takes is left: the one before it runs first.
 constexpr double kLastBatch = 1.5;
 // Candidates of a task that take turns in a batch: with more, the model's own kernels are timed
@@ -157,7 +160,7 @@ double TuneSession::untuned_s() const {
 }
 
 // All entrants, those that lead, the winners. Of small models the runs are the least of it.
-double TuneSession::race_s(std::size_t entrants, std::size_t raced) const {
+double TuneSession::estimated_race_s(std::size_t entrants, std::size_t raced) const {
   const double model_s = untuned_s();
   const int runs = measure::runs_in_place(entrants, true, model_s, options_.measure) +
                    2 * measure::runs_in_place(1, true, model_s, options_.measure);
@@ -178,38 +181,21 @@ double TuneSession::share_of(std::size_t task) const {
   return sum > 0 ? own / sum : 1;
 }
 
-Result<std::string> TuneSession::search_in_place() {
-  // As search() does.
-  const runtime::ScopedAffinity all_cores;
-  if (!exclusive_) (void)runtime::leave_cores(options_.measure.threads);
-  const std::vector<std::size_t> placed = placed_tasks(problem_);
-  for (const std::size_t t : placed) {
-    if (const auto reason = why_stop()) return *reason;
-    if (searches_->is_tuned(t)) TESSERA_DO(open(t));
-  }
-  phase_ = TuneProgress::Phase::kSearch;
-  const bool limited = options_.trials_per_task > 0 || options_.trials > 0;
-  const auto left = [&](std::size_t t) {
-    if (!searches_->is_open(t) || searches_->hopeless(t)) return false;
-    if (limited) return trials_left(t) > 0;
-    const std::int64_t trials = earlier_of(t) + ended_[t];
-    return before_s_[t] <= 0 ||
-           (share_of(t) > kLeastShare && trials < pace_of(options_.target).stop_after);
-  };
+bool TuneSession::wants_more_in_place(std::size_t task) const {
+  if (!searches_->is_open(task) || searches_->hopeless(task)) return false;
+  if (options_.trials_per_task > 0 || options_.trials > 0) return trials_left(task) > 0;
+  const std::int64_t trials = earlier_of(task) + ended_[task];
+  return before_s_[task] <= 0 ||
+         (share_of(task) > kLeastShare && trials < pace_of(options_.target).stop_after);
+}
+
+// Batches of trials until then. The next one is proposed and built while one runs, or, where that
+// takes all cores, before and after it.
+std::string TuneSession::search_batches(const std::vector<std::size_t>& placed,
+                                        const std::function<double()>& until_s) {
   const double begin_s = elapsed_s();
   const std::int64_t begun = trials_;
-  // Trials of each task are for records: nothing else is measured then.
-  const bool races = options_.trials_per_task == 0;
-  // The race gets what it can use, within its share.
-  const auto until_s = [&] {
-    if (!races || options_.budget_s <= 0) return search_until_s();
-    const double most_s = kRaceShare * (search_until_s() - begin_s);
-    const double used_s = untuned_s() > 0 ? race_s(kMostEntrants, placed.size()) : most_s;
-    return search_until_s() - std::min(most_s, used_s);
-  };
   std::string ended = "trials";
-  // The next batch is proposed and built while one runs, or, where that takes all cores, before and
-  // after it.
   double batch_s = 0;  // from the end of one to the end of the next
   for (bool more = true; more || loop_->pending() > 0;) {
     const double turn_s = elapsed_s();
@@ -223,7 +209,8 @@ Result<std::string> TuneSession::search_in_place() {
     // One that would not end in time is not begun.
     if (turn_s + kLastBatch * batch_s < until_s()) {
       std::vector<std::size_t> open;
-      std::copy_if(placed.begin(), placed.end(), std::back_inserter(open), left);
+      std::copy_if(placed.begin(), placed.end(), std::back_inserter(open),
+                   [&](std::size_t t) { return wants_more_in_place(t); });
       batch = batch_in_place(open);
     } else {
       ended = "budget";
@@ -237,27 +224,71 @@ Result<std::string> TuneSession::search_in_place() {
     records_.flush();
   }
   for (const std::size_t t : placed) settle_in_place(t);
-  if (races && trials_ > earlier_ && !why_stop()) race_in_place(placed);
-  records_.flush();
   return ended;
+}
+
+Result<std::string> TuneSession::search_in_place() {
+  // As search() does.
+  const runtime::ScopedAffinity all_cores;
+  if (!exclusive_) (void)runtime::leave_cores(options_.measure.threads);
+  const std::vector<std::size_t> placed = placed_tasks(problem_);
+  for (const std::size_t t : placed) {
+    if (const auto reason = why_stop()) return *reason;
+    if (searches_->is_tuned(t)) TESSERA_DO(open(t));
+  }
+  // Trials of each task are for records: nothing else is measured then.
+  const bool races = options_.trials_per_task == 0;
+  const double begin_s = elapsed_s();
+  double race_s = 0;  // that the last one took
+  // The race gets what it can use, within its share.
+  const auto until_s = [&] {
+    if (!races || options_.budget_s <= 0) return search_until_s();
+    if (race_s > 0) return search_until_s() - kNextRace * race_s;
+    const double most_s = kRaceShare * (search_until_s() - begin_s);
+    const double used_s = untuned_s() > 0 ? estimated_race_s(kMostEntrants, placed.size()) : most_s;
+    return search_until_s() - std::min(most_s, used_s);
+  };
+  // What a race takes is known after the first one: where time is left, the search goes on, and
+  // winners have to win again.
+  for (std::int64_t raced = earlier_;;) {
+    phase_ = TuneProgress::Phase::kSearch;
+    const std::string ended = search_batches(placed, until_s);
+    if (!races || trials_ == raced || why_stop()) return ended;
+    raced = trials_;
+    const double race_begin_s = elapsed_s();
+    race_in_place(placed);
+    records_.flush();
+    race_s = elapsed_s() - race_begin_s;
+    if (options_.budget_s <= 0 || ended != "budget" || elapsed_s() >= until_s()) return ended;
+  }
+}
+
+// The best of the search and who won before, fastest first.
+std::vector<decide::Candidate> TuneSession::entrants_of(std::size_t task, std::size_t most) const {
+  std::vector<decide::Candidate> out;
+  if (!searches_->is_open(task)) return out;
+  if (race_ && race_->runs(task)) {
+    if (const auto winner = race_->winner(task)) out.push_back(winner->candidate);
+  }
+  const decide::Candidate preferred = searches_->space(task).preferred();
+  for (const search::Observation& o : searches_->task(task).best(most + 1)) {
+    const bool slow = o.seconds > kEntrantFactor * before_s_[task];
+    const bool twice = std::find(out.begin(), out.end(), o.candidate) != out.end();
+    if (o.candidate == preferred || slow || twice || out.size() == most) continue;
+    out.push_back(o.candidate);
+  }
+  return out;
 }
 
 void TuneSession::race_in_place(const std::vector<std::size_t>& placed) {
   std::size_t entrants = std::min(kMostEntrants, options_.measure.most_turns + 2);
-  while (entrants > 1 && race_s(entrants, placed.size()) > search_until_s() - elapsed_s())
-    --entrants;
+  const double left_s = search_until_s() - elapsed_s();
+  while (entrants > 1 && !race_ && estimated_race_s(entrants, placed.size()) > left_s) --entrants;
   std::vector<std::vector<decide::Candidate>> racing(tasks());
-  for (const std::size_t t : placed) {
-    if (!searches_->is_open(t)) continue;
-    const decide::Candidate preferred = searches_->space(t).preferred();
-    for (const search::Observation& o : searches_->task(t).best(entrants + 1)) {
-      const bool slow = o.seconds > kEntrantFactor * before_s_[t];
-      if (o.candidate == preferred || slow || racing[t].size() == entrants) continue;
-      racing[t].push_back(o.candidate);
-    }
-  }
-  race_.emplace(std::move(racing));
+  for (const std::size_t t : placed) racing[t] = entrants_of(t, entrants);
+  std::optional<InPlaceRace> earlier = std::exchange(race_, InPlaceRace(std::move(racing)));
   phase_ = TuneProgress::Phase::kFinals;
+  bool whole = false;
   while (!why_stop()) {
     std::vector<Attempt> batch;
     for (const InPlaceRace::Draw& draw : race_->next()) {
@@ -266,11 +297,14 @@ void TuneSession::race_in_place(const std::vector<std::size_t>& placed) {
         batch.push_back(std::move(*made));
       }
     }
-    if (batch.empty()) break;
+    whole = batch.empty();
+    if (whole) break;
     loop_->submit_in_place(std::move(batch));
     while (loop_->pending() > 0 && !why_stop()) collect(0.25);
   }
   loop_->give_up(interrupted());
+  // Who won a whole race is not replaced by a part of one.
+  if (earlier && !whole) race_ = std::move(earlier);
   for (const std::size_t t : placed) settle_race(t);
 }
 

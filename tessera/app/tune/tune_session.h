@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -118,7 +119,11 @@ class TuneSession {
   std::vector<Attempt> batch_in_place(const std::vector<std::size_t>& tasks);
   double untuned_s() const;  // of the untuned model, as far as it is known
   // Of the wall clock, with so many entrants of each of `raced` tasks.
-  double race_s(std::size_t entrants, std::size_t raced) const;
+  double estimated_race_s(std::size_t entrants, std::size_t raced) const;
+  bool wants_more_in_place(std::size_t task) const;
+  std::string search_batches(const std::vector<std::size_t>& placed,
+                             const std::function<double()>& until_s);
+  std::vector<decide::Candidate> entrants_of(std::size_t task, std::size_t most) const;
   // None: the rules of schedules refuse the candidate.
   std::optional<Attempt> attempt_in_place(std::size_t task, const decide::Candidate& c,
                                           const std::string& policy, double seconds) const;
