@@ -36,7 +36,7 @@ inline std::string fault_of_history(const std::string& place, bool finished) {
   }
   for (const auto& [key, agent] : owner) {
     const auto open = rows(fmt::format("SELECT count(*) FROM attempts WHERE trial = {} AND attempt "
-                                       "< {} AND outcome IN (0, 1)",
+                                       "< {} AND outcome = 0",
                                        key.first, last[key.first])
                                .c_str(),
                            1);
@@ -45,8 +45,8 @@ inline std::string fault_of_history(const std::string& place, bool finished) {
     }
   }
   std::set<std::int64_t> counted;
-  for (const auto& r : rows("SELECT trial, attempt, agent FROM results", 3)) {
-    if (!counted.insert(r[0]).second) return fmt::format("trial {} was counted twice", r[0]);
+  for (const auto& r : rows("SELECT id, reported, reporter FROM trials WHERE state IN (2, 3)", 3)) {
+    counted.insert(r[0]);
     if (r[1] == 0) continue;  // given up
     if (!owner.contains({r[0], r[1]}) || owner[{r[0], r[1]}] != r[2]) {
       return fmt::format("the result of trial {} is of an attempt that its agent never had", r[0]);
@@ -56,10 +56,10 @@ inline std::string fault_of_history(const std::string& place, bool finished) {
                          last[r[0]]);
     }
   }
-  for (const auto& t : rows("SELECT id, state FROM trials ORDER BY id", 2)) {
-    const bool ended = t[1] == 2 || t[1] == 3;
-    if (ended != counted.contains(t[0])) return fmt::format("trial {} is lost", t[0]);
-    if (finished && !ended) return fmt::format("trial {} has no result", t[0]);
+  for (const auto& t : rows("SELECT id, state, reported FROM trials ORDER BY id", 3)) {
+    if (t[1] == 4 && t[2] != 0) return fmt::format("trial {} was cancelled and counted", t[0]);
+    if (t[1] == 2 && t[2] == 0) return fmt::format("trial {} is done by nobody", t[0]);
+    if (finished && t[1] < 2) return fmt::format("trial {} has no result", t[0]);
   }
   return "";
 }

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/fleet/agents.h"
 #include "tests/fleet/history.h"
 #include "tests/record/both_engines.h"
 
@@ -29,10 +30,9 @@ INSTANTIATE_TEST_SUITE_P(Engines, QueueTest,
                          ::testing::Values(EngineKind::kSqlite, EngineKind::kPostgres),
                          record::engine_name);
 
-std::vector<NewTrial> trials(int count, const std::string& machine = "") {
+std::vector<NewTrial> trials(int count) {
   std::vector<NewTrial> out;
-  for (int i = 0; i < count; ++i)
-    out.push_back({machine, std::string("p\0", 2) + std::to_string(i)});
+  for (int i = 0; i < count; ++i) out.push_back({std::string("p\0", 2) + std::to_string(i)});
   return out;
 }
 
@@ -45,8 +45,8 @@ Ids trials_of(const Result<std::vector<Claim>>& claims) {
 TEST_P(QueueTest, ATrialGoesOutAndItsResultComesBack) {
   Queue queue = open();
   const Ids ids = queue.enqueue(7, trials(3)).value();
-  const std::int64_t agent = queue.add_agent("one", "m").value();
-  const auto claims = queue.claim(agent, "m", 2, 60s);
+  const std::int64_t agent = new_agent(queue, "one").value();
+  const auto claims = queue.claim(agent, 2, 60s);
   ASSERT_TRUE(claims.ok()) << claims.error().message;
   ASSERT_EQ(trials_of(claims), (Ids{ids[0], ids[1]}));
   EXPECT_EQ((*claims)[1].payload, std::string("p\0", 2) + "1");
@@ -67,22 +67,53 @@ TEST_P(QueueTest, ATrialGoesOutAndItsResultComesBack) {
   EXPECT_EQ(fault_of_history(place("a"), false), "");
 }
 
-TEST_P(QueueTest, MachinesTakeWhatFitsThem) {
+TEST_P(QueueTest, AgentsTakeTrialsOfTheTuningsThatTheyWorkFor) {
   Queue queue = open();
-  const Ids arm = queue.enqueue(1, trials(1, "arm")).value();
-  const Ids any = queue.enqueue(1, trials(1)).value();
-  const std::int64_t agent = queue.add_agent("x86", "x86").value();
-  EXPECT_EQ(trials_of(queue.claim(agent, "x86", 64, 60s)), any);
-  EXPECT_EQ(trials_of(queue.claim(agent, "arm", 64, 60s)), arm);
+  Roster roster(queue);
+  const Ids of_three = queue.enqueue(3, trials(1)).value();
+  const Ids of_four = queue.enqueue(4, trials(1)).value();
+  const std::int64_t agent = roster.add_agent({.name = "a"}).value();
+  EXPECT_TRUE(queue.claim(agent, 64, 60s)->empty());
+  ASSERT_TRUE(roster.join(4, agent, 0).value());
+  EXPECT_EQ(trials_of(queue.claim(agent, 64, 60s)), of_four);
+  ASSERT_TRUE(roster.refuse(3, agent, "it is too large").ok());
+  EXPECT_TRUE(queue.claim(agent, 64, 60s)->empty());
+  ASSERT_TRUE(roster.join(3, agent, 0).value());
+  EXPECT_EQ(trials_of(queue.claim(agent, 64, 60s)), of_three);
+}
+
+TEST_P(QueueTest, UrgentTrialsGoFirst) {
+  Queue queue = open();
+  const Ids usual = queue.enqueue(1, trials(3)).value();
+  const Ids urgent = queue.enqueue(1, {{"u", true}}).value();
+  const std::int64_t agent = new_agent(queue, "one").value();
+  EXPECT_EQ(trials_of(queue.claim(agent, 1, 60s)), urgent);
+  EXPECT_EQ(trials_of(queue.claim(agent, 1, 60s)), Ids{usual[0]});
+}
+
+TEST_P(QueueTest, WhatIsCancelledIsNeitherTakenNorCounted) {
+  Queue queue = open();
+  const Ids ids = queue.enqueue(1, trials(3)).value();
+  const Ids others = queue.enqueue(2, trials(1)).value();
+  const std::int64_t agent = new_agent(queue, "one").value();
+  ASSERT_EQ(queue.claim(agent, 2, 60s)->size(), 2u);
+  ASSERT_EQ(queue.report(agent, {{ids[0], 1, "r"}}).value(), Ids{ids[0]});
+  EXPECT_EQ(queue.cancel(1).value(), 2);
+  EXPECT_TRUE(queue.renew(agent, 60s)->empty());
+  EXPECT_TRUE(queue.report(agent, {{ids[1], 1, "r"}})->empty());
+  EXPECT_EQ(trials_of(queue.claim(agent, 64, 60s)), others);
+  EXPECT_EQ(queue.counts_of(1)->cancelled, 2);
+  EXPECT_EQ(queue.results(1)->size(), 1u) << "what was done before is kept";
+  EXPECT_EQ(fault_of_history(place("a"), false), "");
 }
 
 TEST_P(QueueTest, SessionsShareByTheirWeights) {
   Queue queue = open();
   const Ids first = queue.enqueue(1, trials(40)).value();
-  const std::int64_t agent = queue.add_agent("one", "").value();
-  ASSERT_EQ(queue.claim(agent, "", 20, 60s)->size(), 20u);
+  const std::int64_t agent = new_agent(queue, "one").value();
+  ASSERT_EQ(queue.claim(agent, 20, 60s)->size(), 20u);
   const Ids second = queue.enqueue(2, trials(40), 3).value();
-  const Ids next = trials_of(queue.claim(agent, "", 16, 60s));
+  const Ids next = trials_of(queue.claim(agent, 16, 60s));
   const auto of_second =
       std::ranges::count_if(next, [&](std::int64_t id) { return id >= second[0]; });
   EXPECT_GE(of_second, 11);
@@ -92,18 +123,18 @@ TEST_P(QueueTest, SessionsShareByTheirWeights) {
 TEST_P(QueueTest, ALeaseThatRanOutIsTakenOverAndItsResultRefused) {
   Queue queue = open();
   const Ids ids = queue.enqueue(1, trials(2)).value();
-  const std::int64_t slow = queue.add_agent("slow", "").value();
-  const std::int64_t other = queue.add_agent("other", "").value();
-  ASSERT_EQ(queue.claim(slow, "", 2, 1ms)->size(), 2u);
+  const std::int64_t slow = new_agent(queue, "slow").value();
+  const std::int64_t other = new_agent(queue, "other").value();
+  ASSERT_EQ(queue.claim(slow, 2, 1ms)->size(), 2u);
   std::this_thread::sleep_for(20ms);
-  const auto taken = queue.claim(other, "", 1, 60s);
+  const auto taken = queue.claim(other, 1, 60s);
   ASSERT_EQ(trials_of(taken), Ids{ids[0]});
   EXPECT_EQ((*taken)[0].attempt, 2);
   EXPECT_EQ(queue.renew(slow, 60s).value(), Ids{ids[1]}) << "what nobody took is held again";
   EXPECT_EQ(queue.report(slow, {{ids[0], 1, "late"}, {ids[1], 1, "held"}}).value(), Ids{ids[1]});
   EXPECT_TRUE(queue.report(slow, {{ids[0], 2, "lied"}})->empty()) << "of another agent";
   EXPECT_EQ(queue.report(other, {{ids[0], 2, "right"}}).value(), Ids{ids[0]});
-  EXPECT_TRUE(queue.report(other, {{ids[0], 2, "again"}})->empty());
+  EXPECT_EQ(queue.report(other, {{ids[0], 2, "again"}}).value(), Ids{ids[0]}) << "it is its own";
   EXPECT_EQ(queue.results(1)->at(0).payload, "right");
   EXPECT_EQ(queue.counts()->taken_over, 1);
   EXPECT_EQ(fault_of_history(place("a"), true), "");
@@ -112,23 +143,23 @@ TEST_P(QueueTest, ALeaseThatRanOutIsTakenOverAndItsResultRefused) {
 TEST_P(QueueTest, WhatIsGivenBackIsThereAtOnce) {
   Queue queue = open();
   const Ids ids = queue.enqueue(1, trials(2)).value();
-  const std::int64_t agent = queue.add_agent("one", "").value();
-  ASSERT_EQ(queue.claim(agent, "", 2, 60s)->size(), 2u);
-  EXPECT_TRUE(queue.claim(agent, "", 2, 60s)->empty());
+  const std::int64_t agent = new_agent(queue, "one").value();
+  ASSERT_EQ(queue.claim(agent, 2, 60s)->size(), 2u);
+  EXPECT_TRUE(queue.claim(agent, 2, 60s)->empty());
   EXPECT_EQ(queue.give_back(agent).value(), 2);
-  EXPECT_EQ(trials_of(queue.claim(agent, "", 2, 60s)), ids);
+  EXPECT_EQ(trials_of(queue.claim(agent, 2, 60s)), ids);
   EXPECT_EQ(fault_of_history(place("a"), false), "");
 }
 
 TEST_P(QueueTest, ATrialThatNoAgentSurvivesIsGivenUp) {
   Queue queue = open();
   const Ids ids = queue.enqueue(1, trials(1)).value();
-  const std::int64_t agent = queue.add_agent("one", "").value();
+  const std::int64_t agent = new_agent(queue, "one").value();
   for (int i = 0; i < kMostAttempts; ++i) {
-    ASSERT_EQ(queue.claim(agent, "", 1, 1ms)->size(), 1u) << i;
+    ASSERT_EQ(queue.claim(agent, 1, 1ms)->size(), 1u) << i;
     std::this_thread::sleep_for(20ms);
   }
-  EXPECT_TRUE(queue.claim(agent, "", 1, 1ms)->empty());
+  EXPECT_TRUE(queue.claim(agent, 1, 1ms)->empty());
   ASSERT_EQ(queue.results(1)->size(), 1u);
   EXPECT_EQ(queue.results(1)->at(0).attempt, 0);
   EXPECT_EQ(queue.counts()->given_up, 1);
@@ -137,8 +168,8 @@ TEST_P(QueueTest, ATrialThatNoAgentSurvivesIsGivenUp) {
 
 TEST_P(QueueTest, BadNumbersAreRefused) {
   Queue queue = open();
-  EXPECT_FALSE(queue.claim(1, "", 0, 1s).ok());
-  EXPECT_FALSE(queue.claim(1, "", kMostClaimed + 1, 1s).ok());
+  EXPECT_FALSE(queue.claim(1, 0, 1s).ok());
+  EXPECT_FALSE(queue.claim(1, kMostClaimed + 1, 1s).ok());
   EXPECT_FALSE(queue.report(1, {}).ok());
   EXPECT_FALSE(queue.report(1, std::vector<TrialResult>(kMostClaimed + 1)).ok());
   EXPECT_FALSE(queue.enqueue(1, trials(1), 0).ok());
@@ -154,6 +185,19 @@ TEST_P(QueueTest, NewerTablesAreRefused) {
   ASSERT_FALSE(queue.ok());
   EXPECT_EQ(queue.error().code, ErrorCode::kUnsupported);
   EXPECT_NE(queue.error().message.find("update Tessera"), std::string::npos);
+}
+
+TEST_P(QueueTest, TablesOfAnEarlierVersionAreMadeAnew) {
+  { open(); }
+  {
+    const auto connection = record::Connection::open(place("a"), record::OpenMode::kCreate);
+    ASSERT_TRUE(connection
+                    ->define("DROP TABLE tunings; DROP TABLE helpers; CREATE TABLE results (trial "
+                             "INTEGER NOT NULL); UPDATE queue_version SET version = 1")
+                    .ok());
+  }
+  Queue queue = open();
+  EXPECT_TRUE(Roster(queue).tunings()->empty());
 }
 
 TEST_P(QueueTest, WaitingEndsWhenThereIsWork) {

@@ -1,5 +1,9 @@
 #include "tessera/machine/target/match.h"
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+
 #include <fmt/format.h>
 
 #include "tessera/machine/target/fast_math.h"
@@ -20,6 +24,14 @@ constexpr Ability kAbilities[] = {{"fma", "fused multiply-add", &Target::has_fma
 // What is made without them runs as well as before where they exist.
 constexpr Ability kTiles[] = {{"bf16_tiles", "bf16 matrix tiles", &Target::has_bf16_tiles},
                               {"i8_tiles", "int8 matrix tiles", &Target::has_i8_tiles}};
+
+// Of a cache: by which it may be smaller or larger.
+constexpr double kCacheTolerance = 1.0 / 16;
+
+bool near(std::int64_t a, std::int64_t b) {
+  return static_cast<double>(std::abs(a - b)) <=
+         kCacheTolerance * static_cast<double>(std::max(a, b));
+}
 
 }  // namespace
 
@@ -67,6 +79,18 @@ bool same_machine(const Target& a, const Target& b) {
   same.cores = a.cores;
   same.threads = a.threads;
   return to_text(a) == to_text(same);
+}
+
+bool same_group(const Target& a, const Target& b) {
+  if (!near(a.l1_bytes, b.l1_bytes) || !near(a.l2_bytes, b.l2_bytes) ||
+      !near(a.l3_bytes, b.l3_bytes)) {
+    return false;
+  }
+  Target same = b;
+  same.l1_bytes = a.l1_bytes;
+  same.l2_bytes = a.l2_bytes;
+  same.l3_bytes = a.l3_bytes;
+  return same_machine(a, same);
 }
 
 }  // namespace tessera::target

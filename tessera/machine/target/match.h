@@ -20,4 +20,8 @@ std::string machine_kind(const Target& t);
 // cores and the threads that were to be used.
 bool same_machine(const Target& a, const Target& b);
 
+// The same where caches may differ a little, as those of one processor do that a hypervisor or a
+// firmware partitions: their times are compared, each divided by that of its calibration kernel.
+bool same_group(const Target& a, const Target& b);
+
 }  // namespace tessera::target

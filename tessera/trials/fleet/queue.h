@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -17,22 +18,23 @@ inline constexpr int kMostClaimed = 64;  // trials of one claim or report
 inline constexpr int kMostAttempts = 5;  // then whoever takes it is taken to die of it
 
 struct NewTrial {
-  std::string machine;  // group of machines that may run it; empty: any
   std::string payload;
+  bool urgent = false;  // before what waits
 };
 
 struct Claim {
-  std::int64_t trial = 0, attempt = 0;
+  std::int64_t trial = 0, attempt = 0, session = 0;
   std::string payload;
 };
 
 struct TrialResult {
   std::int64_t trial = 0, attempt = 0;
-  std::string payload;  // empty with attempt 0: given up after kMostAttempts
+  std::string payload;     // empty with attempt 0: given up after kMostAttempts
+  std::int64_t agent = 0;  // that reported it; report() does not read it
 };
 
 struct QueueCounts {
-  std::int64_t queued = 0, claimed = 0, done = 0, given_up = 0;
+  std::int64_t queued = 0, claimed = 0, done = 0, given_up = 0, cancelled = 0;
   std::int64_t taken_over = 0;  // attempts whose lease ran out
 };
 
@@ -42,19 +44,18 @@ class Queue {
   static Result<Queue> open(const std::string& place,
                             std::chrono::milliseconds patience = record::kPatience);
 
-  Result<std::int64_t> add_agent(const std::string& name, const std::string& machine);
-
   // Sessions share agents by their weights: of two with 1 and 3 the second has three of four turns,
-  // whenever it began. Returns the ids.
+  // whenever it began. Returns the ids, in the order of the trials.
   Result<std::vector<std::int64_t>> enqueue(std::int64_t session,
                                             const std::vector<NewTrial>& trials, double weight = 1);
-  // At most `limit` (1 to kMostClaimed) that wait or whose lease ran out, for `lease`.
-  Result<std::vector<Claim>> claim(std::int64_t agent, const std::string& machine, int limit,
-                                   std::chrono::milliseconds lease);
-  // The heartbeat: for `lease` from now. Returns the trials that the agent still holds.
+  // At most `limit` (1 to kMostClaimed) that wait or whose lease ran out, for `lease`, of the
+  // sessions that the agent works for (Roster::join).
+  Result<std::vector<Claim>> claim(std::int64_t agent, int limit, std::chrono::milliseconds lease);
+  // For `lease` from now. Returns the trials that the agent still holds.
   Result<std::vector<std::int64_t>> renew(std::int64_t agent, std::chrono::milliseconds lease);
-  // Result and end of the lease in one transaction. Returns the trials that were accepted: those of
-  // an attempt that another agent took over, and those reported before, are not.
+  // Results and the end of their leases, in one statement. Returns the trials whose result it is:
+  // not those that another agent took over, nor cancelled ones. Again: the same answer, and no
+  // change.
   Result<std::vector<std::int64_t>> report(std::int64_t agent,
                                            const std::vector<TrialResult>& results);
   // All that it holds, for another to take at once. Returns how many.
@@ -63,19 +64,24 @@ class Queue {
   // Those not yet taken, in order of the trials; again until take() says that they are safe.
   Result<std::vector<TrialResult>> results(std::int64_t session);
   Result<void> take(std::int64_t session, const std::vector<std::int64_t>& trials);
-  // What still waits; a claimed one may still be reported. Returns how many.
+  // What waits and what is claimed, whose results are refused from now on. Returns how many.
   Result<std::int64_t> cancel(std::int64_t session);
 
   Result<QueueCounts> counts() const;
+  Result<QueueCounts> counts_of(std::int64_t session) const;  // without taken_over
   // Until somebody enqueues, or so long.
   void wait(std::chrono::milliseconds timeout) const;
 
- private:
-  explicit Queue(record::Connection connection) : connection_(std::move(connection)) {}
-  Result<void> give_up_lost();
-  const char* now() const;  // SQL: milliseconds by the server's clock
+  const std::shared_ptr<const record::Connection>& connection() const { return connection_; }
 
-  record::Connection connection_;
+ private:
+  explicit Queue(record::Connection connection)
+      : connection_(std::make_shared<const record::Connection>(std::move(connection))) {}
+  Result<void> note_attempts(std::int64_t agent, const std::vector<Claim>& claims);
+  Result<void> give_up(const std::vector<Claim>& claims);
+  const char* now() const;
+
+  std::shared_ptr<const record::Connection> connection_;
 };
 
 }  // namespace tessera::fleet

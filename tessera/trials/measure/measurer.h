@@ -21,6 +21,13 @@ struct MachineState {
   bool busy = false;              // something else is using the cores
 };
 
+// How much a measurer can do at once, and what waits for it.
+struct Capacity {
+  std::size_t machines = 1;  // that measure side by side
+  std::size_t queued = 0;    // trials that none of several machines has taken yet
+  bool elsewhere = false;    // the cores of this machine measure nothing
+};
+
 struct MeasuredTask {
   std::string key;  // by which trials name it
   te::Dag dag;
@@ -51,6 +58,7 @@ class Measurer {
   // is pending; measurements in the order of the trials. At most kMostCompared trials.
   virtual std::vector<Measurement> compare(const std::vector<Trial>& trials) = 0;
   virtual MachineState machine() const = 0;
+  virtual Capacity capacity() const { return {}; }
 };
 
 // Where candidates can be measured, by the name that users give: "host", or the device at hand

@@ -1,0 +1,308 @@
+#include "tessera/trials/fleet/fleet_measurer.h"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "tessera/support/clock.h"
+#include "tessera/trials/fleet/work.h"
+#include "tessera/trials/record/database.h"
+
+namespace tessera::fleet {
+namespace {
+
+using measure::Measurement;
+using measure::Outcome;
+using measure::Trial;
+
+// Of one call to the database; longer waits are made of several, and can be interrupted.
+constexpr std::chrono::milliseconds kCallPatience{10'000};
+constexpr double kFirstPauseSeconds = 0.005, kLongestPauseSeconds = 0.1;
+constexpr double kLookSeconds = 1, kSeenSeconds = 5;
+constexpr double kSayWaitingSeconds = 3;
+
+void pause(double seconds) {
+  std::this_thread::sleep_for(std::chrono::duration<double>(std::max(0.0, seconds)));
+}
+
+class FleetMeasurer final : public measure::Measurer {
+ public:
+  FleetMeasurer(const FleetOptions& fleet, Queue queue, TuningRow tuning)
+      : fleet_(fleet), queue_(std::move(queue)), roster_(queue_), tuning_(std::move(tuning)) {}
+  ~FleetMeasurer() override { (void)roster_.close_tuning(tuning_.id, queue_); }
+  FleetMeasurer(const FleetMeasurer&) = delete;
+  FleetMeasurer& operator=(const FleetMeasurer&) = delete;
+
+  Result<void> await_agents();
+
+  void submit(std::vector<Trial> trials) override {
+    std::vector<Batch> batches;
+    for (Trial& t : trials) batches.push_back({{std::move(t)}});
+    send(std::move(batches), /*compared=*/false);
+  }
+  void submit_together(std::vector<Trial> trials) override {
+    for (Trial& t : trials) t.final = true;
+    send({{std::move(trials)}}, /*compared=*/false);
+  }
+  std::vector<Measurement> collect(double timeout_s) override;
+  std::size_t pending() const override { return waiting_ + results_.size(); }
+  void cancel() override {
+    (void)queue_.cancel(tuning_.id);
+    pending_.clear();
+    results_.clear();
+    waiting_ = 0;
+  }
+  std::vector<Measurement> compare(const std::vector<Trial>& trials) override;
+  measure::MachineState machine() const override { return state_; }
+  measure::Capacity capacity() const override {
+    return {std::max<std::size_t>(1, agents_), queued_, true};
+  }
+
+ private:
+  struct Pending {
+    std::vector<std::uint64_t> ids;  // of the caller
+    bool compared = false;
+  };
+  struct Ended {
+    Measurement measurement;
+    measure::MachineState machine;
+  };
+
+  void send(std::vector<Batch> batches, bool compared);
+  void poll();
+  void look();
+  void take(const TrialResult& result);
+  void end(const Pending& batch, BatchResult result);
+  void lose_all(const std::string& reason);
+  std::string name_of(std::int64_t agent) const;
+  bool interrupted() const { return fleet_.interrupted && fleet_.interrupted(); }
+
+  FleetOptions fleet_;
+  Queue queue_;
+  Roster roster_;
+  TuningRow tuning_;
+  std::map<std::int64_t, Pending> pending_;  // by trial of the queue
+  std::size_t waiting_ = 0;                  // trials of those that are not compared
+  std::deque<Ended> results_;
+  std::map<std::uint64_t, Measurement> compared_;
+  measure::MachineState state_;
+  std::vector<AgentRow> here_;
+  std::size_t agents_ = 0, queued_ = 0;
+  Clock::time_point reached_ = Clock::now(), helped_ = Clock::now();
+  Clock::time_point looked_{}, seen_ = Clock::now();
+};
+
+BatchResult same_for_all(std::size_t count, Outcome outcome, const std::string& reason) {
+  BatchResult out;
+  out.measurements.assign(count, Measurement{.outcome = outcome, .reason = reason});
+  return out;
+}
+
+void FleetMeasurer::send(std::vector<Batch> batches, bool compared) {
+  std::vector<NewTrial> trials;
+  std::vector<Pending> pending;
+  for (const Batch& b : batches) {
+    trials.push_back({to_text(b), compared});
+    pending.emplace_back().compared = compared;
+    for (const Trial& t : b.trials) pending.back().ids.push_back(t.id);
+    if (!compared) waiting_ += b.trials.size();
+  }
+  Result<std::vector<std::int64_t>> ids = queue_.enqueue(tuning_.id, trials, fleet_.weight);
+  if (!ids.ok()) {
+    for (const Pending& p : pending)
+      end(p, same_for_all(p.ids.size(), Outcome::kWorkerLost, ids.error().message));
+    return;
+  }
+  for (std::size_t i = 0; i < pending.size(); ++i) pending_[(*ids)[i]] = std::move(pending[i]);
+  queued_ += trials.size();
+}
+
+// Measurements come in the state of the machine that took them: machine() is asked beside them.
+std::vector<Measurement> FleetMeasurer::collect(double timeout_s) {
+  const Clock::time_point until = seconds_from_now(timeout_s);
+  double wait_s = kFirstPauseSeconds;
+  while (results_.empty() && waiting_ > 0) {
+    poll();
+    if (!results_.empty() || seconds_until(until) <= 0) break;
+    pause(std::min(wait_s, seconds_until(until)));
+    wait_s = std::min(2 * wait_s, kLongestPauseSeconds);
+  }
+  std::vector<Measurement> out;
+  if (!results_.empty()) state_ = results_.front().machine;
+  while (!results_.empty() && results_.front().machine.busy == state_.busy) {
+    state_ = results_.front().machine;
+    out.push_back(std::move(results_.front().measurement));
+    results_.pop_front();
+  }
+  return out;
+}
+
+std::vector<Measurement> FleetMeasurer::compare(const std::vector<Trial>& trials) {
+  std::vector<Measurement> out;
+  if (trials.empty()) return out;
+  Batch batch;
+  for (std::size_t i = 0; i < trials.size() && i < measure::kMostCompared; ++i) {
+    batch.trials.push_back(trials[i]);
+    batch.trials.back().id = i;  // those of the caller may be equal to one another
+    batch.trials.back().final = true;
+  }
+  compared_.clear();
+  send({batch}, /*compared=*/true);
+  double wait_s = kFirstPauseSeconds;
+  while (compared_.size() < batch.trials.size() && !interrupted()) {
+    poll();
+    pause(wait_s);
+    wait_s = std::min(2 * wait_s, kLongestPauseSeconds);
+  }
+  std::erase_if(pending_, [](const auto& p) { return p.second.compared; });
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    const auto it = compared_.find(i);
+    out.push_back(it != compared_.end() ? it->second
+                                        : Measurement{.outcome = Outcome::kWorkerLost,
+                                                      .reason = "it was not compared"});
+    out.back().id = trials[i].id;
+  }
+  return out;
+}
+
+void FleetMeasurer::poll() {
+  if (seconds_since(looked_) > kLookSeconds) look();
+  const Result<std::vector<TrialResult>> results = queue_.results(tuning_.id);
+  if (!results.ok()) {
+    if (seconds_since(reached_) > fleet_.patience_s) lose_all(results.error().message);
+    return;
+  }
+  reached_ = Clock::now();
+  std::vector<std::int64_t> taken;
+  for (const TrialResult& r : *results) {
+    take(r);
+    taken.push_back(r.trial);
+  }
+  if (!taken.empty()) (void)queue_.take(tuning_.id, taken);
+}
+
+// Who is there, and whether anybody works for this tuning.
+void FleetMeasurer::look() {
+  looked_ = Clock::now();
+  if (seconds_since(seen_) > kSeenSeconds && roster_.tuning_seen(tuning_.id).ok())
+    seen_ = Clock::now();
+  Result<std::vector<AgentRow>> here = roster_.agents();
+  const Result<std::vector<HelperRow>> helpers = roster_.helpers(tuning_.id);
+  const Result<QueueCounts> counts = queue_.counts_of(tuning_.id);
+  if (!here.ok() || !helpers.ok() || !counts.ok()) return;
+  queued_ = static_cast<std::size_t>(counts->queued);
+  here_ = std::move(here).value();
+  agents_ = 0;
+  for (const AgentRow& a : here_) {
+    agents_ += std::ranges::any_of(*helpers, [&](const HelperRow& h) {
+      return h.agent == a.id && h.refused.empty() && a.state == AgentState::kWorking;
+    });
+  }
+  if (agents_ > 0 || counts->claimed > 0) helped_ = Clock::now();
+  if (seconds_since(helped_) > fleet_.patience_s) lose_all(why_none_fits(here_, tuning_, *helpers));
+}
+
+std::string FleetMeasurer::name_of(std::int64_t agent) const {
+  const auto it = std::ranges::find(here_, agent, &AgentRow::id);
+  return it == here_.end() ? fmt::format("{}", agent) : it->name;
+}
+
+void FleetMeasurer::take(const TrialResult& result) {
+  const auto it = pending_.find(result.trial);
+  if (it == pending_.end()) return;
+  const Pending batch = std::move(it->second);
+  pending_.erase(it);
+  const std::size_t count = batch.ids.size();
+  if (result.attempt == 0) {
+    return end(batch, same_for_all(count, Outcome::kRunError,
+                                   fmt::format("{} agents went away while they measured it",
+                                               kMostAttempts)));
+  }
+  Result<BatchResult> told = result_from_text(result.payload);
+  if (told.ok() && told->measurements.size() == count) {
+    return end(batch, std::move(told).value());
+  }
+  const std::string refused = reason_of_refusal(result.payload);
+  const std::string why = !refused.empty() ? "refused: " + refused
+                          : !told.ok()     ? "told what cannot be read: " + told.error().message
+                                           : "did not measure all that it took";
+  end(batch, same_for_all(count, refused.empty() ? Outcome::kWorkerLost : Outcome::kInvalidStatic,
+                          fmt::format("agent {} {}", name_of(result.agent), why)));
+}
+
+void FleetMeasurer::end(const Pending& batch, BatchResult result) {
+  for (std::size_t i = 0; i < batch.ids.size(); ++i) {
+    Measurement& m = result.measurements[i];
+    m.id = batch.ids[i];
+    if (batch.compared) {
+      compared_[m.id] = std::move(m);
+      continue;
+    }
+    --waiting_;
+    results_.push_back({std::move(m), result.machine});
+  }
+  if (batch.compared) state_ = result.machine;
+}
+
+void FleetMeasurer::lose_all(const std::string& reason) {
+  (void)queue_.cancel(tuning_.id);
+  const auto lost = std::exchange(pending_, {});
+  for (const auto& [trial, batch] : lost)
+    end(batch, same_for_all(batch.ids.size(), Outcome::kWorkerLost, reason));
+}
+
+Result<void> FleetMeasurer::await_agents() {
+  const Clock::time_point begin = Clock::now();
+  bool said = false;
+  for (double wait_s = kFirstPauseSeconds;; wait_s = std::min(2 * wait_s, kLongestPauseSeconds)) {
+    look();
+    if (agents_ > 0) return {};
+    if (interrupted()) return make_error(ErrorCode::kUnavailable, "interrupted");
+    TESSERA_TRY(const std::vector<HelperRow> helpers, roster_.helpers(tuning_.id));
+    const std::string why = why_none_fits(here_, tuning_, helpers);
+    if (seconds_since(begin) > fleet_.patience_s) {
+      return make_error(ErrorCode::kUnavailable, "{} (waited {:.0f} s)", why, fleet_.patience_s);
+    }
+    if (!said && fleet_.note && seconds_since(begin) > kSayWaitingSeconds) {
+      fleet_.note("waiting for an agent; " + why);
+      said = true;
+    }
+    pause(wait_s);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<measure::Measurer>> start_fleet_measurer(
+    const FleetOptions& fleet, std::vector<measure::MeasuredTask> tasks,
+    const target::Target& target, const measure::MeasureOptions& options) {
+  if (options.in_place) {
+    return make_error(ErrorCode::kUnsupported, "agents measure kernels alone, not in place");
+  }
+  // The tables of records come first.
+  TESSERA_TRY([[maybe_unused]] const record::Database records,
+              record::Database::open(fleet.database));
+  TESSERA_TRY(Queue queue, Queue::open(fleet.database, kCallPatience));
+  TuningRow tuning;
+  tuning.name = fleet.name;
+  tuning.target = target::to_text(target);
+  tuning.threads = options.threads;
+  tuning.labels = to_text(fleet.agents.labels);
+  tuning.version = fleet.version;
+  tuning.most_agents = fleet.agents.most;
+  const std::string work = to_text(Work{target, std::move(tasks), options});
+  if (work.size() > kMostWorkBytes) {
+    return make_error(ErrorCode::kUnsupported, "{} bytes of tasks are more than agents take ({})",
+                      work.size(), kMostWorkBytes);
+  }
+  Roster roster(queue);
+  TESSERA_DO(roster.tidy(queue));
+  TESSERA_TRY(tuning.id, roster.open_tuning(tuning, work));
+  auto measurer = std::make_unique<FleetMeasurer>(fleet, std::move(queue), tuning);
+  TESSERA_DO(measurer->await_agents());
+  return std::unique_ptr<measure::Measurer>(std::move(measurer));
+}
+
+}  // namespace tessera::fleet

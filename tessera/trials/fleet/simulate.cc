@@ -1,0 +1,142 @@
+#include "tessera/trials/fleet/simulate.h"
+
+#include <algorithm>
+#include <atomic>
+#include <ctime>
+#include <thread>
+#include <vector>
+
+#include "tessera/support/clock.h"
+#include "tessera/support/parallel.h"
+#include "tessera/support/quantile.h"
+#include "tessera/trials/fleet/roster.h"
+#include "tessera/trials/record/database.h"
+
+namespace tessera::fleet {
+namespace {
+
+constexpr std::chrono::milliseconds kLease{60'000};
+constexpr double kBeatSeconds = 3;
+constexpr std::size_t kEnqueuedAtOnce = 4096;
+constexpr std::int64_t kMostTrials = 10'000'000;
+
+double cpu_seconds() {
+  timespec now{};
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Of one agent.
+struct Tally {
+  std::int64_t reported = 0, heartbeats = 0;
+  std::vector<double> claims_ms, reports_ms;
+};
+
+template <class Call>
+auto timed(std::vector<double>* times_ms, const Call& call) {
+  const Clock::time_point begin = Clock::now();
+  auto result = call();
+  times_ms->push_back(milliseconds_since(begin));
+  return result;
+}
+
+Result<Tally> work(const SimulateOptions& options, std::int64_t tuning) {
+  TESSERA_TRY(Queue queue, Queue::open(options.database));
+  Roster roster(queue);
+  TESSERA_TRY(const std::int64_t agent, roster.add_agent({.name = "simulated"}));
+  TESSERA_TRY([[maybe_unused]] const bool joined, roster.join(tuning, agent, 0));
+  Tally tally;
+  Clock::time_point beaten = Clock::now();
+  const std::string result(static_cast<std::size_t>(options.result_bytes), 'r');
+  for (;;) {
+    TESSERA_TRY(const std::vector<Claim> claims, timed(&tally.claims_ms, [&] {
+                  return queue.claim(agent, options.claimed, kLease);
+                }));
+    if (claims.empty()) break;
+    const auto batch = static_cast<std::size_t>(options.batch);
+    for (std::size_t at = 0; at < claims.size(); at += batch) {
+      std::vector<TrialResult> results;
+      for (std::size_t i = at; i < std::min(claims.size(), at + batch); ++i)
+        results.push_back({claims[i].trial, claims[i].attempt, result});
+      TESSERA_TRY(const std::vector<std::int64_t> accepted,
+                  timed(&tally.reports_ms, [&] { return queue.report(agent, results); }));
+      tally.reported += std::ssize(accepted);
+      if (seconds_since(beaten) < kBeatSeconds) continue;
+      TESSERA_TRY([[maybe_unused]] const AgentState state, roster.seen(agent, tally.reported, 0));
+      TESSERA_TRY([[maybe_unused]] const std::vector<std::int64_t> held,
+                  queue.renew(agent, kLease));
+      ++tally.heartbeats;
+      beaten = Clock::now();
+    }
+  }
+  TESSERA_DO(roster.remove_agent(agent));
+  return tally;
+}
+
+Result<Simulated> run(const SimulateOptions& options, std::int64_t tuning, Queue& queue) {
+  Simulated out;
+  Clock::time_point begin = Clock::now();
+  const std::string payload(static_cast<std::size_t>(options.payload_bytes), 'p');
+  for (std::int64_t left = options.trials; left > 0;) {
+    const auto count = std::min<std::int64_t>(left, kEnqueuedAtOnce);
+    const std::vector<NewTrial> trials(static_cast<std::size_t>(count), NewTrial{payload});
+    TESSERA_TRY([[maybe_unused]] const std::vector<std::int64_t> ids,
+                queue.enqueue(tuning, trials));
+    left -= count;
+  }
+  out.enqueue_s = seconds_since(begin);
+  const auto agents = static_cast<std::size_t>(options.agents);
+  std::vector<Result<Tally>> tallies(agents, Tally());
+  begin = Clock::now();
+  const double cpu_s = cpu_seconds();
+  parallel_for(agents, options.agents, [&](std::size_t i) { tallies[i] = work(options, tuning); });
+  out.wall_s = seconds_since(begin);
+  out.own_cpu_s = cpu_seconds() - cpu_s;
+  std::vector<double> claims_ms, reports_ms;
+  for (const Result<Tally>& t : tallies) {
+    if (!t.ok()) return t.error();
+    out.trials += t->reported;
+    out.heartbeats += t->heartbeats;
+    claims_ms.insert(claims_ms.end(), t->claims_ms.begin(), t->claims_ms.end());
+    reports_ms.insert(reports_ms.end(), t->reports_ms.begin(), t->reports_ms.end());
+  }
+  out.claims = std::ssize(claims_ms);
+  out.reports = std::ssize(reports_ms);
+  out.claim_p50_ms = quantile(claims_ms, 0.5);
+  out.claim_p99_ms = quantile(claims_ms, 0.99);
+  out.report_p50_ms = quantile(reports_ms, 0.5);
+  out.report_p99_ms = quantile(reports_ms, 0.99);
+  TESSERA_TRY(const QueueCounts counts, queue.counts_of(tuning));
+  if (out.trials == options.trials && counts.done == options.trials) return out;
+  return make_error(ErrorCode::kRunFailed, "{} trials, {} accepted, {} done: the queue is wrong",
+                    options.trials, out.trials, counts.done);
+}
+
+}  // namespace
+
+Result<Simulated> simulate(const SimulateOptions& options) {
+  const bool sane = options.agents >= 1 && options.agents <= 1024 && options.trials >= 1 &&
+                    options.trials <= kMostTrials && options.batch >= 1 &&
+                    options.batch <= kMostClaimed && options.claimed >= 1 &&
+                    options.claimed <= kMostClaimed && options.payload_bytes >= 0 &&
+                    options.result_bytes >= 0;
+  if (!sane) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "1 to 1024 agents, 1 to {} trials and batches of 1 to {} can be simulated",
+                      kMostTrials, kMostClaimed);
+  }
+  {
+    // The tables of records come first.
+    TESSERA_TRY([[maybe_unused]] const record::Database records,
+                record::Database::open(options.database));
+  }
+  TESSERA_TRY(Queue queue, Queue::open(options.database));
+  Roster roster(queue);
+  TESSERA_TRY(const std::int64_t tuning, roster.open_tuning({.name = "a simulation"}, ""));
+  Result<Simulated> out = run(options, tuning, queue);
+  const Result<void> forgotten = roster.forget_tuning(tuning, queue);
+  if (out.ok() && !forgotten.ok()) return forgotten.error();
+  return out;
+}
+
+}  // namespace tessera::fleet

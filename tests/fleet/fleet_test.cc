@@ -1,0 +1,255 @@
+// Tunings and agents of one process on a queue of either engine.
+#include <algorithm>
+#include <set>
+
+#include "tests/fleet/fleet_case.h"
+#include "tests/fleet/history.h"
+#include "tests/record/both_engines.h"
+
+namespace tessera::fleet {
+namespace {
+
+using namespace std::chrono_literals;
+using measure::Measurement;
+using measure::Outcome;
+using record::EngineKind;
+
+class FleetTest : public record::BothEngines {
+ protected:
+  Queue open() {
+    EXPECT_TRUE(record::Database::open(place("a")).ok());
+    return Queue::open(place("a")).value();
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, FleetTest,
+                         ::testing::Values(EngineKind::kSqlite, EngineKind::kPostgres),
+                         record::engine_name);
+
+TEST_P(FleetTest, TwoAgentsMeasureForOneTuning) {
+  std::atomic<int> of_one = 0, of_two = 0;
+  const auto counted = [](std::atomic<int>* count) {
+    return [count](const measure::Trial& t, bool together, Measurement* m) {
+      ++*count;
+      std::this_thread::sleep_for(2ms);
+      answer_quickly(t, together, m);
+    };
+  };
+  ThreadAgent one(agent_at(place("a"), "one", counted(&of_one)));
+  ThreadAgent two(agent_at(place("a"), "two", counted(&of_two)));
+  std::vector<Measurement> all;
+  {
+    auto tuning = tuning_at(fleet_at(place("a")));
+    ASSERT_TRUE(tuning.ok()) << tuning.error().message;
+    // Both are there before the first trial.
+    while ((*tuning)->capacity().machines < 2) {
+      (*tuning)->submit(trials_of(0, 1));
+      (void)collect_all(**tuning);
+    }
+    of_one = of_two = 0;
+    (*tuning)->submit(trials_of(100, 200));
+    EXPECT_EQ((*tuning)->pending(), 200u);
+    all = collect_all(**tuning);
+    EXPECT_TRUE((*tuning)->capacity().elsewhere);
+  }
+  std::set<std::uint64_t> ids;
+  for (const Measurement& m : all) {
+    ids.insert(m.id);
+    EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+    EXPECT_EQ(m.seconds(), 1e-3);
+    EXPECT_EQ(m.calibration_s, 1e-5);
+  }
+  EXPECT_EQ(all.size(), 200u);
+  EXPECT_EQ(ids.size(), 200u);
+  EXPECT_EQ(of_one + of_two, 200);
+  EXPECT_GT(of_one, 0);
+  EXPECT_GT(of_two, 0);
+  EXPECT_EQ(one.end()->ended_by, "a signal");
+  EXPECT_EQ(two.end()->late, 0);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+  Queue queue = open();
+  EXPECT_TRUE(Roster(queue).agents()->empty()) << "they took their leave";
+  EXPECT_TRUE(Roster(queue).tunings()->empty());
+}
+
+TEST_P(FleetTest, WhatIsComparedRunsOnOneMachineAndComesInOrder) {
+  std::atomic<bool> first_is_final = false;
+  ThreadAgent agent(agent_at(place("a"), "one", [&](const auto& t, bool together, Measurement* m) {
+    first_is_final = t.final;
+    answer_quickly(t, together, m);
+  }));
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  std::vector<measure::Trial> trials = trials_of(7, 3);
+  trials[1].id = 7;  // as those of a caller that numbers them otherwise
+  trials[2].steps = schedule::schedule_from_text("split C i 4 tail=peel\n").value();
+  tuning->submit(trials_of(50, 4));
+  const std::vector<Measurement> compared = tuning->compare(trials);
+  ASSERT_EQ(compared.size(), 3u);
+  EXPECT_EQ(compared[0].id, 7u);
+  EXPECT_EQ(compared[1].seconds(), 1e-3);
+  EXPECT_EQ(compared[2].seconds(), 2e-3);
+  EXPECT_TRUE(tuning->compare({}).empty());
+  EXPECT_EQ(collect_all(*tuning).size(), 4u);
+}
+
+TEST_P(FleetTest, SaysWhichAgentsAreThereAndWhyNoneFits) {
+  FleetOptions fleet = fleet_at(place("a"), "label=rack=3");
+  fleet.patience_s = 0.2;
+  const auto nobody = tuning_at(fleet);
+  ASSERT_FALSE(nobody.ok());
+  EXPECT_EQ(nobody.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(nobody.error().message.find("there is no agent"), std::string::npos);
+  ThreadAgent agent(agent_at(place("a"), "lonely", answer_quickly));
+  fleet.patience_s = 1;
+  const auto other = tuning_at(fleet);
+  ASSERT_FALSE(other.ok());
+  EXPECT_NE(other.error().message.find("lonely (has no label rack=3)"), std::string::npos)
+      << other.error().message;
+  Queue queue = open();
+  EXPECT_TRUE(Roster(queue).tunings()->empty()) << "nothing stays behind";
+}
+
+TEST_P(FleetTest, ATuningHasAtMostSoManyAgents) {
+  ThreadAgent one(agent_at(place("a"), "one", answer_quickly));
+  ThreadAgent two(agent_at(place("a"), "two", answer_quickly));
+  auto tuning = tuning_at(fleet_at(place("a"), "1")).value();
+  for (int i = 0; i < 3; ++i) {
+    tuning->submit(trials_of(0, 20));
+    EXPECT_EQ(collect_all(*tuning).size(), 20u);
+  }
+  Queue queue = open();
+  const std::int64_t id = Roster(queue).tunings()->at(0).id;
+  EXPECT_EQ(Roster(queue).helpers(id)->size(), 1u);
+}
+
+TEST_P(FleetTest, NothingStaysWhenATuningIsCancelledOrEnds) {
+  std::atomic<int> measured = 0;
+  ThreadAgent agent(agent_at(place("a"), "slow", [&](const auto& t, bool together, Measurement* m) {
+    ++measured;
+    std::this_thread::sleep_for(20ms);
+    answer_quickly(t, together, m);
+  }));
+  Queue queue = open();
+  {
+    auto tuning = tuning_at(fleet_at(place("a"))).value();
+    tuning->submit(trials_of(0, 500));
+    while (measured == 0) std::this_thread::sleep_for(5ms);
+    tuning->cancel();
+    EXPECT_EQ(tuning->pending(), 0u);
+    EXPECT_EQ(queue.counts()->queued + queue.counts()->claimed, 0);
+    // It works on.
+    tuning->submit(trials_of(900, 2));
+    EXPECT_EQ(collect_all(*tuning).size(), 2u);
+    tuning->submit(trials_of(0, 500));
+  }
+  EXPECT_EQ(queue.counts()->queued + queue.counts()->claimed, 0);
+  EXPECT_GT(queue.counts()->cancelled, 500);
+  EXPECT_TRUE(agent.end().ok());
+  EXPECT_LT(measured, 500);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
+TEST_P(FleetTest, AnAgentThatIsStoppedGivesBackAndOneThatIsDrainedFinishes) {
+  std::atomic<int> begun = 0;
+  const auto slowly = [&](const auto& t, bool together, Measurement* m) {
+    ++begun;
+    std::this_thread::sleep_for(20ms);
+    answer_quickly(t, together, m);
+  };
+  auto first = std::make_unique<ThreadAgent>(agent_at(place("a"), "first", slowly));
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  Queue queue = open();
+  tuning->submit(trials_of(0, 60));
+  while (begun < 3) std::this_thread::sleep_for(5ms);
+  const Result<AgentTotals> totals = first->end();
+  ASSERT_TRUE(totals.ok());
+  EXPECT_GT(totals->given_back, 0);
+  EXPECT_EQ(queue.counts()->claimed, 0);
+  ThreadAgent second(agent_at(place("a"), "second", slowly));
+  EXPECT_EQ(collect_all(*tuning).size(), 60u);
+  EXPECT_EQ(Roster(queue).drain("second").value(), 1);
+  EXPECT_EQ(Roster(queue).drain("nobody").value(), 0);
+  EXPECT_EQ(second.join()->ended_by, "drained");
+  EXPECT_EQ(queue.counts()->taken_over, 0);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
+TEST_P(FleetTest, TwoTuningsShareAnAgent) {
+  ThreadAgent agent(agent_at(place("a"), "one", answer_quickly));
+  auto one = tuning_at(fleet_at(place("a"))).value();
+  auto two = tuning_at(fleet_at(place("a"))).value();
+  one->submit(trials_of(0, 100));
+  two->submit(trials_of(500, 100));
+  std::size_t of_one = 0, of_two = 0;
+  while (one->pending() + two->pending() > 0) {
+    of_one += one->collect(0.02).size();
+    for (const Measurement& m : two->collect(0.02)) {
+      EXPECT_GE(m.id, 500u);
+      ++of_two;
+    }
+  }
+  EXPECT_EQ(of_one, 100u);
+  EXPECT_EQ(of_two, 100u);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
+// What anybody who can write to the database may have written.
+TEST_P(FleetTest, AnAgentRefusesWhatItCannotTrust) {
+  Queue queue = open();
+  Roster roster(queue);
+  ThreadAgent agent(agent_at(place("a"), "careful", answer_quickly));
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  tuning->submit(trials_of(0, 1));
+  EXPECT_EQ(collect_all(*tuning).size(), 1u);
+  const std::int64_t id = roster.tunings()->at(0).id;
+  ASSERT_TRUE(queue
+                  .enqueue(id, {{"\x7f"
+                                 "ELF"},
+                                {R"({"trials":[{"task":"t","schedule":"launch missiles",)"
+                                 R"("incumbent_s":0,"final":true}]})"}})
+                  .ok());
+  std::vector<TrialResult> refused;
+  while (refused.size() < 2) {
+    refused = queue.results(id).value();
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_NE(refused[0].payload.find("not a JSON object"), std::string::npos);
+  EXPECT_NE(refused[1].payload.find("refused"), std::string::npos) << refused[1].payload;
+  TuningRow row = roster.tunings()->at(0);
+  const std::int64_t hostile = roster.open_tuning(row, R"({"target":"host"})").value();
+  std::vector<HelperRow> helpers;
+  while (helpers.empty()) helpers = roster.helpers(hostile).value();
+  EXPECT_NE(helpers[0].refused.find("'threads' is missing"), std::string::npos) << helpers[0].refused;
+  ASSERT_TRUE(roster.close_tuning(hostile, queue).ok());
+}
+
+// ... and what a tuner must not believe of an agent.
+TEST_P(FleetTest, ATunerTakesNoNonsenseForAMeasurement) {
+  ThreadAgent agent(
+      agent_at(place("a"), "liar", [](const auto&, bool, Measurement* m) { m->samples_s = {-1}; }));
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  tuning->submit(trials_of(0, 1));
+  const std::vector<Measurement> all = collect_all(*tuning);
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].outcome, Outcome::kWorkerLost);
+  EXPECT_NE(all[0].reason.find("agent liar told what cannot be read"), std::string::npos)
+      << all[0].reason;
+}
+
+TEST_P(FleetTest, ATuningWhoseTunerIsGoneIsTidiedAway) {
+  Queue queue = open();
+  Roster roster(queue);
+  const std::int64_t id = roster.open_tuning({.name = "left"}, "").value();
+  ASSERT_TRUE(queue.enqueue(id, {{"p"}, {"p"}}).ok());
+  ASSERT_TRUE(roster.tidy(queue).ok());
+  EXPECT_EQ(queue.counts()->queued, 2);
+  ASSERT_TRUE(queue.connection()
+                  ->execute(fmt::format("UPDATE tunings SET seen = seen - {}", kTuningGoneMs + 1))
+                  .ok());
+  ASSERT_TRUE(roster.tidy(queue).ok());
+  EXPECT_EQ(queue.counts()->queued, 0);
+  EXPECT_EQ(queue.counts()->cancelled, 2);
+}
+
+}  // namespace
+}  // namespace tessera::fleet
