@@ -27,6 +27,7 @@ TEST(Help, MachineSchedules) {
   expect_help({"machine", "schedules", "--help"}, "help_machine_schedules.txt");
 }
 TEST(Help, Program) { expect_help({"--help"}, "help.txt"); }
+TEST(Help, Agent) { expect_help({"agent", "--help"}, "help_agent.txt"); }
 TEST(Help, Bench) { expect_help({"bench", "--help"}, "help_bench.txt"); }
 TEST(Help, Cache) { expect_help({"cache", "--help"}, "help_cache.txt"); }
 TEST(Help, Check) { expect_help({"check", "--help"}, "help_check.txt"); }
@@ -75,6 +76,18 @@ TEST(Help, DbDiff) { expect_help({"db", "diff", "--help"}, "help_db_diff.txt"); 
 TEST(Help, DbExport) { expect_help({"db", "export", "--help"}, "help_db_export.txt"); }
 TEST(Help, DbImport) { expect_help({"db", "import", "--help"}, "help_db_import.txt"); }
 TEST(Help, Eval) { expect_help({"eval", "--help"}, "help_eval.txt"); }
+TEST(Help, Fleet) { expect_help({"fleet", "--help"}, "help_fleet.txt"); }
+TEST(Help, FleetStatus) { expect_help({"fleet", "status", "--help"}, "help_fleet_status.txt"); }
+TEST(Help, FleetDrain) { expect_help({"fleet", "drain", "--help"}, "help_fleet_drain.txt"); }
+TEST(Help, FleetGrant) { expect_help({"fleet", "grant", "--help"}, "help_fleet_grant.txt"); }
+TEST(Help, FleetSimulate) {
+  expect_help({"fleet", "simulate", "--help"}, "help_fleet_simulate.txt");
+}
+TEST(Help, FleetSystemd) { expect_help({"fleet", "systemd", "--help"}, "help_fleet_systemd.txt"); }
+TEST(Help, FleetSlurm) { expect_help({"fleet", "slurm", "--help"}, "help_fleet_slurm.txt"); }
+TEST(Help, FleetKubernetes) {
+  expect_help({"fleet", "kubernetes", "--help"}, "help_fleet_kubernetes.txt");
+}
 TEST(Help, Generate) { expect_help({"generate", "--help"}, "help_generate.txt"); }
 TEST(Help, Info) { expect_help({"info", "--help"}, "help_info.txt"); }
 TEST(Help, Lm) { expect_help({"lm", "--help"}, "help_lm.txt"); }

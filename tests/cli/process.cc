@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -107,6 +108,55 @@ Finished run_shell(const std::string& command) { return execute({"sh", "-c", com
 
 Finished run_interrupted(const std::vector<std::string>& args) {
   return execute(with_program(args), true);
+}
+
+Background::Background(const std::vector<std::string>& args) {
+  static int count = 0;
+  files_ = write_file("background" + std::to_string(++count), "");
+  const std::vector<std::string> command = with_program(args);
+  ::setenv("TESSERA_CACHE", "off", 0);
+  std::vector<char*> argv;
+  for (const std::string& word : command) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(nullptr);
+  const std::string out = files_ + ".out", err = files_ + ".err";
+  process_ = ::fork();
+  TESSERA_CHECK(process_ >= 0, "fork failed");
+  if (process_ != 0) return;
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  ::signal(SIGINT, SIG_DFL);
+  ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDOUT_FILENO);
+  ::dup2(::open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644), STDERR_FILENO);
+  if (::chdir(TESSERA_ROOT) != 0) ::_exit(127);
+  ::execv(argv[0], argv.data());
+  ::_exit(127);
+}
+
+Background::~Background() {
+  signal(SIGKILL);
+  if (process_ > 0) ::waitpid(process_, nullptr, 0);
+}
+
+void Background::signal(int number) const {
+  if (process_ > 0) ::kill(process_, number);
+}
+
+bool Background::runs() const {
+  siginfo_t info{};
+  return process_ > 0 &&
+         ::waitid(P_PID, static_cast<id_t>(process_), &info, WEXITED | WNOHANG | WNOWAIT) == 0 &&
+         info.si_pid == 0;
+}
+
+Finished Background::wait() {
+  Finished result;
+  int status = 0;
+  if (process_ > 0) ::waitpid(process_, &status, 0);
+  process_ = 0;
+  if (WIFEXITED(status)) result.code = WEXITSTATUS(status);
+  if (WIFSIGNALED(status)) result.signal = WTERMSIG(status);
+  result.out = read_file(files_ + ".out");
+  result.err = read_file(files_ + ".err");
+  return result;
 }
 
 std::vector<std::string> quick_bench(const std::vector<std::string>& args) {

@@ -22,6 +22,23 @@ Finished run_shell(const std::string& command);
 // Starts `tessera ARGS...`, sends SIGINT once it printed something to stdout, waits.
 Finished run_interrupted(const std::vector<std::string>& args);
 
+// `tessera ARGS...` beside the test, which it does not outlive.
+class Background {
+ public:
+  explicit Background(const std::vector<std::string>& args);
+  ~Background();  // kills it
+  Background(const Background&) = delete;
+  Background& operator=(const Background&) = delete;
+
+  void signal(int number) const;
+  bool runs() const;
+  Finished wait();
+
+ private:
+  int process_ = 0;
+  std::string files_;  // with its output
+};
+
 // The arguments that make a measurement as short as it can be.
 std::vector<std::string> quick_bench(const std::vector<std::string>& args);
 

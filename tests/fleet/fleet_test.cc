@@ -219,7 +219,8 @@ TEST_P(FleetTest, AnAgentRefusesWhatItCannotTrust) {
   const std::int64_t hostile = roster.open_tuning(row, R"({"target":"host"})").value();
   std::vector<HelperRow> helpers;
   while (helpers.empty()) helpers = roster.helpers(hostile).value();
-  EXPECT_NE(helpers[0].refused.find("'threads' is missing"), std::string::npos) << helpers[0].refused;
+  EXPECT_NE(helpers[0].refused.find("'threads' is missing"), std::string::npos)
+      << helpers[0].refused;
   ASSERT_TRUE(roster.close_tuning(hostile, queue).ok());
 }
 

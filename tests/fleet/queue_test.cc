@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/trials/fleet/queue_grant.h"
 #include "tests/fleet/agents.h"
 #include "tests/fleet/history.h"
 #include "tests/record/both_engines.h"
@@ -198,6 +199,38 @@ TEST_P(QueueTest, TablesOfAnEarlierVersionAreMadeAnew) {
   }
   Queue queue = open();
   EXPECT_TRUE(Roster(queue).tunings()->empty());
+}
+
+TEST_P(QueueTest, ARoleThatIsAnAgentMayDoNothingElse) {
+  if (!server()) GTEST_SKIP() << "files have no roles";
+  Queue owner = open();
+  const Ids ids = owner.enqueue(1, trials(3)).value();
+  const auto* postgres = tessera::testing::PostgresServer::get();
+  const std::string database = place("a").substr(14, place("a").find('?') - 14);
+  postgres->sql(database, "CREATE ROLE \"an agent\" LOGIN");
+  for (const bool tuner : {false, true}) {
+    ASSERT_NE(postgres->sql(database, queue_grant_sql("an agent",
+                                                      tuner ? GrantFor::kTuner : GrantFor::kAgent)),
+              "");
+    Result<Queue> queue = Queue::open(postgres->url(database, "an%20agent"));
+    ASSERT_TRUE(queue.ok()) << queue.error().message;
+    Roster roster(*queue);
+    const std::int64_t agent = new_agent(*queue, "a").value();
+    const auto claims = queue->claim(agent, 1, 60s);
+    ASSERT_TRUE(claims.ok()) << claims.error().message;
+    ASSERT_EQ(claims->size(), 1u);
+    EXPECT_EQ(queue->report(agent, {{claims->at(0).trial, 1, "r"}})->size(), 1u);
+    EXPECT_TRUE(roster.seen(agent, 1, 0).ok());
+    EXPECT_TRUE(queue->renew(agent, 60s).ok());
+    EXPECT_TRUE(queue->give_back(agent).ok());
+    EXPECT_TRUE(roster.tidy(*queue).ok());
+    EXPECT_TRUE(roster.remove_agent(agent).ok());
+    EXPECT_FALSE(queue->connection()->execute("DELETE FROM trials").ok());
+    EXPECT_FALSE(queue->connection()->execute("UPDATE records SET seconds = 0").ok());
+    EXPECT_EQ(queue->enqueue(1, trials(1)).ok(), tuner);
+    EXPECT_EQ(roster.open_tuning({.name = "t"}, "").ok(), tuner);
+  }
+  postgres->sql(database, "DROP OWNED BY \"an agent\"; DROP ROLE \"an agent\"");
 }
 
 TEST_P(QueueTest, WaitingEndsWhenThereIsWork) {

@@ -90,6 +90,7 @@ class TrialLoop {
   std::optional<Trouble> trouble() const;
 
   measure::MachineState machine() const { return measurer_->machine(); }
+  measure::Capacity capacity() const { return measurer_->capacity(); }
   bool was_busy() const { return polls_ > 0 && busy_polls_ * 4 > polls_; }  // a good part of it
   std::int64_t disturbed() const { return disturbed_; }
   const LoopTimes& times() const { return times_; }

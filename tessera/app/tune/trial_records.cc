@@ -182,7 +182,7 @@ Result<std::vector<std::string>> targets_of_machine(const record::RecordStore& s
   TESSERA_TRY(const std::vector<std::string> known, store.targets());
   for (const std::string& text : known) {
     const Result<target::Target> parsed = target::target_from_text(text);
-    if (parsed.ok() && text != out[0] && target::same_machine(*parsed, target)) out.push_back(text);
+    if (parsed.ok() && text != out[0] && target::same_group(*parsed, target)) out.push_back(text);
   }
   return out;
 }

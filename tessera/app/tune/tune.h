@@ -79,6 +79,8 @@ struct TuneProgress {
   double expected_gain = 0;  // share of after_s that the rest of the budget may gain
   double elapsed_s = 0, remaining_s = 0;
   bool busy = false;
+  measure::Capacity capacity;  // where trials are measured
+  double trials_per_s = 0;     // of this session
 };
 
 struct TuneCallbacks {

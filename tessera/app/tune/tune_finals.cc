@@ -50,7 +50,8 @@ void TuneSession::confirm(std::size_t task, const search::Observation& fastest) 
   confirming_s_ += elapsed_s() - begin_s;
   // Shared with other work both were: they took turns. Where only one was, the ratio says nothing.
   if (m.size() != 2 || !is_ok(m[0]) || !is_ok(m[1]) || m[0].disturbed != m[1].disturbed) return;
-  if (!m[0].disturbed) time_default(task, at_reference(m[0].seconds(), m[0].calibration_s));
+  if (!m[0].disturbed)
+    time_default(task, at_reference(m[0].seconds(), m[0].calibration_s, m[0].machine));
   const double gain = gains_.confirm(task, attempts[1].text, m[0].seconds(), m[1].seconds());
   searches_->correct(task, fastest.candidate, before_s_[task] / gain);
   for (std::size_t i = 0; i < 2 && !m[0].disturbed; ++i) {

@@ -40,6 +40,8 @@ void TuneSession::report_progress(TuneProgress::Phase phase, std::size_t task, b
     if (std::isfinite(gain)) p.expected_gain = std::clamp(gain / whole, 0.0, 1.0);
   }
   p.busy = loop_->machine().busy;
+  p.capacity = loop_->capacity();
+  p.trials_per_s = rate;
   callbacks_.progress(p);
 }
 

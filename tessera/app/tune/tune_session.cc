@@ -113,6 +113,7 @@ Result<void> TuneSession::prepare() {
   const auto& start_measurer = options_.start_measurer ? options_.start_measurer : start_workers;
   TESSERA_TRY(std::unique_ptr<measure::Measurer> measurer,
               start_measurer(std::move(measured), options_.target, options_.measure));
+  exclusive_ = exclusive_ && !measurer->capacity().elsewhere;
   TESSERA_TRY(records_, TrialRecords::open(
                             {options_.database, problem_.subjects, options_.target,
                              options_.measure.threads, options_.seed, options_.command,
@@ -128,19 +129,20 @@ Result<void> TuneSession::prepare() {
 }
 
 double TuneSession::comparable(std::size_t task, double seconds, double calibration_s,
-                               double default_s) {
-  if (!in_place()) return at_reference(seconds, calibration_s);
+                               double default_s, std::int64_t machine) {
+  if (!in_place()) return at_reference(seconds, calibration_s, machine);
   if (before_s_[task] <= 0) before_s_[task] = default_s;
   return measure::without_drift(seconds, default_s, before_s_[task]);
 }
 
-double TuneSession::at_reference(double seconds, double calibration_s) {
+double TuneSession::at_reference(double seconds, double calibration_s, std::int64_t machine) {
   if (calibration_s <= 0) return seconds;
   // One that is slower than those around it was disturbed itself: it says nothing about the speed
   // of the machine, and dividing by it would make the candidate seem fast.
-  calibrations_.push_back(calibration_s);
-  if (calibrations_.size() > kCalibrations) calibrations_.pop_front();
-  std::vector<double> sorted(calibrations_.begin(), calibrations_.end());
+  std::deque<double>& known = calibrations_[machine];
+  known.push_back(calibration_s);
+  if (known.size() > kCalibrations) known.pop_front();
+  std::vector<double> sorted(known.begin(), known.end());
   std::sort(sorted.begin(), sorted.end());
   const double usual_s = std::min(calibration_s, sorted[sorted.size() / 2]);
   if (reference_s_ <= 0) reference_s_ = usual_s;
@@ -199,7 +201,8 @@ Result<std::string> TuneSession::search(std::optional<double> until_s) {
   // Proposing and fitting stay off the cores of the measured code. Where that fails, samples in
   // which it waited are rejected all the same.
   const runtime::ScopedAffinity all_cores;
-  if (!exclusive_) (void)runtime::leave_cores(options_.measure.threads);
+  if (!exclusive_ && !loop_->capacity().elsewhere)
+    (void)runtime::leave_cores(options_.measure.threads);
   Result<std::string> ended = run_rounds();
   // Those that were disturbed took as long.
   const auto taken = static_cast<double>(trials_ - earlier_ + loop_->disturbed());
@@ -251,7 +254,8 @@ Result<void> TuneSession::measure_defaults() {
                              ? search_until_s()
                              : elapsed_s() + kDefaultsShare * (search_until_s() - elapsed_s());
   const auto over = [&] { return why_stop() || elapsed_s() > until_s; };
-  const auto ahead = static_cast<std::size_t>(std::max(8, 2 * target::usable_cpus()));
+  const auto ahead =
+      static_cast<std::size_t>(std::max(8, 2 * target::usable_cpus())) * loop_->capacity().machines;
   for (const std::size_t t : order_) {
     if (over()) break;
     TESSERA_DO(open(t));
@@ -328,8 +332,8 @@ Result<void> TuneSession::fill() {
   const Clock::time_point begin = Clock::now();
   searches_->update();
   // The next round is proposed while the last third of this one is measured.
-  const std::size_t least = pace_of(options_.target).waiting;
-  while (loop_->pending() < std::max<std::size_t>(round_size(last_task_) / 3, least)) {
+  const std::size_t least = pace_of(options_.target).waiting, machines = loop_->capacity().machines;
+  while (loop_->pending() < machines * std::max(round_size(last_task_) / 3, least)) {
     const bool enough = options_.trials > 0 &&
                         trials_ + static_cast<std::int64_t>(loop_->pending()) >= options_.trials;
     const std::optional<std::size_t> task = enough ? std::nullopt : searches_->next();
@@ -379,7 +383,7 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
   }
   search::TrialResult result{a.candidate, m.outcome, 0};
   if (measure::is_timed(m.outcome)) {
-    result.seconds = comparable(a.task, m.seconds(), m.calibration_s, m.default_s);
+    result.seconds = comparable(a.task, m.seconds(), m.calibration_s, m.default_s, m.machine);
   }
   if (m.default_s > 0) defaults_s_[a.task].push_back(m.default_s);
   if (a.in_place && a.policy == kFinalPolicy) {

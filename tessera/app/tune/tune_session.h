@@ -109,10 +109,11 @@ class TuneSession {
   Result<std::vector<record::Record>> earlier_records(std::size_t task) const;
   void replay(std::size_t task, const std::vector<const record::Record*>& records);
   // `seconds` as if the calibration kernel had taken what it took first in this search.
-  double at_reference(double seconds, double calibration_s);
+  double at_reference(double seconds, double calibration_s, std::int64_t machine);
   bool in_place() const { return options_.in_place; }
   // ... or, of a kernel in place, as if the default had taken what it took first.
-  double comparable(std::size_t task, double seconds, double calibration_s, double default_s);
+  double comparable(std::size_t task, double seconds, double calibration_s, double default_s,
+                    std::int64_t machine = 0);
   // The next trial of a task in place, beside so many of the same batch: the default, something
   // new, or, where the space has nothing new, what was timed before, once.
   std::optional<Attempt> next_in_place(std::size_t task, std::size_t chosen);
@@ -199,8 +200,8 @@ class TuneSession {
   double opening_wall_s_ = 0, opening_cpu_s_ = 0;
   bool reached_limit_ = false;  // trials of a task
   std::optional<double> until_s_;
-  double reference_s_ = 0;               // of the calibration kernel; 0: not known yet
-  std::deque<double> calibrations_;      // the last ones
+  double reference_s_ = 0;  // of the calibration kernel; 0: not known yet
+  std::map<std::int64_t, std::deque<double>> calibrations_;  // by machine: the last ones
   std::vector<double> compared_best_s_;  // per task: the winner of the finals; 0: there were none
   ConfirmedGains gains_;
   std::set<std::size_t> to_confirm_;                      // tasks that had a round since

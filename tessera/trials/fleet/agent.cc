@@ -87,6 +87,7 @@ class Agent {
   Result<void> beat();
   Result<void> look();
   Result<void> consider(const TuningRow& tuning);
+  Result<void> enter(const TuningRow& tuning);
   Result<void> claim();
   Result<void> report();
   Result<Measurer*> crew_of(std::int64_t tuning);
@@ -114,11 +115,11 @@ class Agent {
   Roster roster_;
   AgentRow row_;
   AgentTotals totals_;
-  std::set<std::int64_t> joined_, declined_;  // tunings
-  std::list<Crew> crews_;                     // the latest first
-  std::int64_t active_ = 0;                   // tuning whose trials are measured now; 0: none
-  std::deque<Claim> waiting_;                 // claimed, not submitted
-  std::map<std::int64_t, Held> held_;         // submitted, by trial
+  std::set<std::int64_t> joined_, declined_, accepted_;  // tunings
+  std::list<Crew> crews_;                                // the latest first
+  std::int64_t active_ = 0;            // tuning whose trials are measured now; 0: none
+  std::deque<Claim> waiting_;          // claimed, not submitted
+  std::map<std::int64_t, Held> held_;  // submitted, by trial
   struct Place {
     std::int64_t trial = 0;
     std::size_t index = 0;
@@ -187,6 +188,7 @@ Result<void> Agent::look() {
   }
   std::erase_if(joined_, [&](std::int64_t t) { return !open(t); });
   std::erase_if(declined_, [&](std::int64_t t) { return !open(t); });
+  std::erase_if(accepted_, [&](std::int64_t t) { return !open(t); });
   for (const TuningRow& t : tunings) {
     if (!joined_.contains(t.id) && !declined_.contains(t.id)) TESSERA_DO(consider(t));
   }
@@ -198,6 +200,7 @@ Result<void> Agent::consider(const TuningRow& tuning) {
     declined_.insert(tuning.id);
     return {};
   }
+  if (accepted_.contains(tuning.id)) return enter(tuning);
   TESSERA_TRY(const std::string text, roster_.work(tuning.id));
   const Result<Work> work = work_from_text(text);
   const std::string why = work.ok() ? why_refused(*work, tuning, options_) : work.error().message;
@@ -206,7 +209,12 @@ Result<void> Agent::consider(const TuningRow& tuning) {
     declined_.insert(tuning.id);
     return roster_.refuse(tuning.id, row_.id, why);
   }
-  // Without a place now: one may become free.
+  accepted_.insert(tuning.id);
+  return enter(tuning);
+}
+
+// Without a place now: one may become free.
+Result<void> Agent::enter(const TuningRow& tuning) {
   TESSERA_TRY(const bool joined, roster_.join(tuning.id, row_.id, tuning.most_agents));
   if (joined) joined_.insert(tuning.id);
   helped_ = helped_ || joined;

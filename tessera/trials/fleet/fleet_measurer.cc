@@ -222,6 +222,7 @@ void FleetMeasurer::take(const TrialResult& result) {
   }
   Result<BatchResult> told = result_from_text(result.payload);
   if (told.ok() && told->measurements.size() == count) {
+    for (Measurement& m : told->measurements) m.machine = result.agent;
     return end(batch, std::move(told).value());
   }
   const std::string refused = reason_of_refusal(result.payload);

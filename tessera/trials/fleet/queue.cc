@@ -111,13 +111,16 @@ Result<std::vector<Claim>> Queue::claim(std::int64_t agent, int limit,
                                         std::chrono::milliseconds lease) {
   if (limit < 1 || limit > kMostClaimed) return too_many(static_cast<std::size_t>(limit));
   std::vector<Claim> claims;
+  // An array on a server: of a join it would sort all that waits.
+  const bool server = connection_->is_server();
   const std::string pick = fmt::format(
       "WITH picked AS MATERIALIZED (SELECT id FROM trials WHERE state < 2 AND (state = 0 OR "
-      "leased_until < {0}) AND session IN (SELECT tuning FROM helpers WHERE agent = ? AND refused "
-      "= '') ORDER BY turn, id LIMIT ?{1}) "
+      "leased_until < {0}) AND session {1}(SELECT tuning FROM helpers WHERE agent = ? AND refused "
+      "= ''){2} ORDER BY turn, id LIMIT ?{3}) "
       "UPDATE trials SET state = 1, attempt = attempt + 1, agent = ?, leased_until = {0} + ? "
       "WHERE id IN (SELECT id FROM picked) RETURNING id, attempt, session, payload",
-      now(), connection_->is_server() ? " FOR UPDATE SKIP LOCKED" : "");
+      now(), server ? "= ANY(ARRAY" : "IN ", server ? ")" : "",
+      server ? " FOR UPDATE SKIP LOCKED" : "");
   const Result<void> done = connection_->transact([&]() -> Result<void> {
     claims.clear();
     TESSERA_TRY(Statement update, connection_->prepare(pick));

@@ -49,6 +49,7 @@ struct Measurement {
   double calibration_s = 0;         // the calibration kernel beside them; 0: not taken
   double memory_s = 0;              // the walk over memory beside them (MemoryProbe); 0: not taken
   double build_ms = 0, run_ms = 0;  // what the trial cost: of a processor, and by the clock
+  std::int64_t machine = 0;         // which of several took them; 0: this one
   bool disturbed = false;           // no clean samples could be had: the machine was busy
   std::shared_ptr<Built> built;     // of measurers that build and do not run (build_pool.h)
 

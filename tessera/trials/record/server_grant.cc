@@ -4,10 +4,13 @@
 
 namespace tessera::record {
 
-std::string grant_sql(const std::string& role) {
+std::string role_name(const std::string& role) {
   std::string name = "\"";
   for (const char c : role) name += c == '"' ? "\"\"" : std::string(1, c);
-  name += '"';
+  return name + '"';
+}
+
+std::string grant_sql(const std::string& role) {
   return fmt::format(
       "GRANT USAGE ON SCHEMA tessera TO {0};\n"
       "GRANT SELECT ON ALL TABLES IN SCHEMA tessera TO {0};\n"
@@ -16,7 +19,7 @@ std::string grant_sql(const std::string& role) {
       "GRANT UPDATE (state, ended) ON tessera.sessions TO {0};\n"
       "GRANT UPDATE (text) ON tessera.session_summaries TO {0};\n"
       "GRANT USAGE ON ALL SEQUENCES IN SCHEMA tessera TO {0};\n",
-      name);
+      role_name(role));
 }
 
 }  // namespace tessera::record

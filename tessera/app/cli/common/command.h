@@ -26,6 +26,7 @@ enum ExitCode {
 // Adds the subcommand to `app`; *run is set when the user chose it.
 using AddCommand = void (*)(Flags& app, std::function<int()>* run);
 
+void add_agent(Flags& app, std::function<int()>* run);
 void add_bench(Flags& app, std::function<int()>* run);
 void add_cache(Flags& app, std::function<int()>* run);
 void add_check(Flags& app, std::function<int()>* run);
@@ -34,6 +35,7 @@ void add_conformance(Flags& app, std::function<int()>* run);
 void add_dataset(Flags& app, std::function<int()>* run);
 void add_db(Flags& app, std::function<int()>* run);
 void add_eval(Flags& app, std::function<int()>* run);
+void add_fleet(Flags& app, std::function<int()>* run);
 void add_generate(Flags& app, std::function<int()>* run);
 void add_info(Flags& app, std::function<int()>* run);
 void add_machine(Flags& app, std::function<int()>* run);

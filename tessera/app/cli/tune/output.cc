@@ -141,6 +141,10 @@ std::string progress_text(const app::TuneProgress& p, std::size_t width) {
                         p.before_s / p.after_s);
   }
   if (p.busy) text += " [machine busy]";
+  if (p.capacity.elsewhere) {
+    text += fmt::format(", {}, {} queued, {:.1f} trials/s", counted(p.capacity.machines, "agent"),
+                        p.capacity.queued, p.trials_per_s);
+  }
   std::string rest;
   switch (p.phase) {
     case Phase::kDefaults:
@@ -206,14 +210,19 @@ void print_summary(const TuneSummary& summary) {
 
 void print_progress_json(const app::TuneProgress& p) {
   constexpr const char* kPhases[] = {"defaults", "search", "finals", "whole model"};
-  const Json j = {{"phase", kPhases[static_cast<std::size_t>(p.phase)]},
-                  {"task", p.task},
-                  {"trials", p.trials},
-                  {"failures", p.failures},
-                  {"before_s", p.before_s},
-                  {"after_s", p.after_s},
-                  {"elapsed_s", p.elapsed_s},
-                  {"remaining_s", p.remaining_s}};
+  Json j = {{"phase", kPhases[static_cast<std::size_t>(p.phase)]},
+            {"task", p.task},
+            {"trials", p.trials},
+            {"failures", p.failures},
+            {"before_s", p.before_s},
+            {"after_s", p.after_s},
+            {"elapsed_s", p.elapsed_s},
+            {"remaining_s", p.remaining_s}};
+  if (p.capacity.elsewhere) {
+    j["agents"] = p.capacity.machines;
+    j["queued"] = p.capacity.queued;
+    j["trials_per_s"] = p.trials_per_s;
+  }
   fmt::print(stderr, "{}\n", j.dump());
   std::fflush(stderr);
 }

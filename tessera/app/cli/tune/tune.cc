@@ -15,6 +15,7 @@
 #include "tessera/app/cli/common/outputs.h"
 #include "tessera/app/cli/common/peer_args.h"
 #include "tessera/app/cli/common/progress.h"
+#include "tessera/app/cli/common/version.h"
 #include "tessera/app/cli/db/db.h"
 #include "tessera/app/cli/tune/output.h"
 #include "tessera/app/cli/tune/session_report.h"
@@ -29,6 +30,7 @@
 #include "tessera/machine/target/measured_as.h"
 #include "tessera/support/files.h"
 #include "tessera/support/split_commas.h"
+#include "tessera/trials/fleet/fleet_measurer.h"
 #include "tessera/trials/measure/confine.h"
 
 namespace tessera::cli {
@@ -43,7 +45,8 @@ struct TuneArgs {
   std::string cost_model = app::kShipped, target = "host", language = app::kShipped;
   std::string level = "kernel";
   std::string database = database_path("");
-  std::string plan, artifact, simulate, plot;
+  std::string plan, artifact, simulate, plot, agents;
+  double agent_wait_s = 60;
   int seeds = 3;
   std::int64_t trials = 0, trials_per_task = 0, trials_in_place = 0, plans = 0;
   int threads = 0;
@@ -64,8 +67,13 @@ Result<bool> wants_in_place(const TuneArgs& args, const target::Target& target) 
     return make_error(ErrorCode::kInvalidArgument,
                       "--alone contradicts --in-place, --trials-in-place and --contention");
   }
+  if (asked && !args.agents.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--agents measure kernels alone: leave out --in-place, --trials-in-place and "
+                      "--contention");
+  }
   const bool one_model = args.models.size() == 1 && args.ops.empty() && args.level == "kernel";
-  const bool table = args.record || args.trials_per_task > 0;
+  const bool table = args.record || args.trials_per_task > 0 || !args.agents.empty();
   return asked || (one_model && !target.is_gpu() && !table && !args.alone);
 }
 
@@ -153,6 +161,35 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   }
   if (args.contention > 0) o.command += fmt::format(" --contention {}", args.contention);
   return o;
+}
+
+// With --agents: they measure what else workers on this machine would.
+Result<void> use_agents(const TuneArgs& args, app::TuneOptions* options, ProgressLine& line) {
+  if (args.agents.empty()) return {};
+  if (options->database.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "--agents needs a database: --db or TESSERA_DB");
+  }
+  if (options->level != app::TuneLevel::kKernel) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--agents measure kernels; --level {} times whole models on this machine",
+                      args.level);
+  }
+  fleet::FleetOptions fleet;
+  TESSERA_TRY(fleet.agents, fleet::choice_from_text(args.agents));
+  std::vector<std::string> names;
+  for (const app::TuneSubject& s : options->subjects) names.push_back(s.name);
+  fleet.name = fmt::format("{}", fmt::join(names, " "));
+  fleet.database = options->database;
+  fleet.version = version_number();
+  fleet.patience_s = args.agent_wait_s;
+  fleet.interrupted = interrupted;
+  fleet.note = [&line](const std::string& text) { line.say("tessera: " + text); };
+  options->start_measurer = [fleet](std::vector<measure::MeasuredTask> tasks,
+                                    const target::Target& target,
+                                    const measure::MeasureOptions& how) {
+    return fleet::start_fleet_measurer(fleet, std::move(tasks), target, how);
+  };
+  return {};
 }
 
 std::string plan_path(const TuneArgs& args) {
@@ -269,6 +306,7 @@ int tune(const TuneArgs& args) {
   TuneSummary summary;
   summary.threads = options->measure.threads;
   ProgressLine line;
+  if (const Result<void> can = use_agents(args, &*options, line); !can) return report(can.error());
   catch_interrupt(OnInterrupt::kUnsaved);
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error with a reason, not the end
   app::TuneCallbacks callbacks;
@@ -529,6 +567,11 @@ void add_tune(Flags& app, std::function<int()>* run) {
                   "File or postgresql:// URL with the records of all tunings; empty: keep none");
   sub->add_option("--plan", args->plan, "Plan to write (default: NAME.plan)");
   sub->add_option("-o,--output", args->artifact, "Also write the tuned model as an artifact");
+  sub->add_option("--agents", args->agents,
+                  "Agents that measure the kernels, through --db (`tessera agent`): any, at most a "
+                  "number, or label=NAME=VALUE");
+  sub->add_duration("--agent-wait", args->agent_wait_s,
+                    "With --agents: how long none may be there that fits");
   const Option* policy = add_search_flags(*sub, *args);
   add_simulation_flags(*sub, *args);
   sub->add_flag("--json", args->json, "Print JSON");

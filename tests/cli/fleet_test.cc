@@ -1,0 +1,237 @@
+// tune --agents, agent and fleet as their users meet them: processes and a real PostgreSQL server.
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/cli/process.h"
+#include "tests/fleet/history.h"
+#include "tests/testing/postgres_server.h"
+
+namespace tessera::cli {
+namespace {
+
+using namespace std::chrono_literals;
+using Json = nlohmann::json;
+using tessera::testing::PostgresServer;
+
+const std::string kOp = "matmul:M=96,N=80,K=64";
+
+class Fleet : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    server_ = PostgresServer::get();
+    if (server_ == nullptr) GTEST_SKIP() << PostgresServer::why_absent();
+    url_ = server_->make_database("fleet");
+    plan_ = write_file("t.plan", "");
+    std::filesystem::remove(plan_);
+  }
+
+  std::unique_ptr<Background> agent(const std::string& name,
+                                    const std::vector<std::string>& more = {}) const {
+    std::vector<std::string> args = {"agent",     "--db", url_,      "--name", name,
+                                     "--threads", "1",    "--lease", "2s",     "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    return std::make_unique<Background>(args);
+  }
+  // Options in `more` come in place of the usual ones.
+  std::vector<std::string> tune(const std::vector<std::string>& more) const {
+    std::vector<std::string> args = {"tune", "--json"};
+    for (const auto& [name, value] :
+         std::vector<std::pair<std::string, std::string>>{{"--op", kOp},
+                                                          {"--threads", "1"},
+                                                          {"--peers", "none"},
+                                                          {"--policy", "random"},
+                                                          {"--db", url_},
+                                                          {"--plan", plan_},
+                                                          {"--agents", "any"}}) {
+      if (std::ranges::find(more, name) == more.end()) args.insert(args.end(), {name, value});
+    }
+    args.insert(args.end(), more.begin(), more.end());
+    return args;
+  }
+  Json status() const {
+    const Finished done = run({"fleet", "status", "--db", url_, "--json"});
+    EXPECT_EQ(done.code, 0) << done.err;
+    return Json::parse(done.out, nullptr, false);
+  }
+  std::int64_t ask(const std::string& sql) const {
+    const std::string answer = server_->sql(url_.substr(14, url_.find('?') - 14), sql);
+    return answer.empty() ? -1 : std::stoll(answer);
+  }
+  // Of trials that are queued (0), claimed (1), done (2) ...
+  std::int64_t trials(int state) const {
+    return ask(fmt::format("SELECT count(*) FROM tessera.trials WHERE state = {}", state));
+  }
+  static void until(const std::function<bool()>& is) {
+    for (int i = 0; i < 3000 && !is(); ++i) std::this_thread::sleep_for(20ms);
+    EXPECT_TRUE(is());
+  }
+  // Stops the agent at a moment when it holds trials.
+  void freeze_busy(const Background& agent, const std::string& name) const {
+    until([&] {
+      agent.signal(SIGSTOP);
+      const std::int64_t held =
+          ask(fmt::format("SELECT count(*) FROM tessera.trials t JOIN tessera.agents a ON a.id = "
+                          "t.agent WHERE t.state = 1 AND a.name = '{}'",
+                          name));
+      if (held > 0) return true;
+      agent.signal(SIGCONT);
+      return false;
+    });
+  }
+  std::string history() const { return fleet::fault_of_history(url_, false); }
+
+  PostgresServer* server_ = nullptr;
+  std::string url_, plan_;
+};
+
+TEST_F(Fleet, TwoAgentsFindWinnersAndTheSameCommandResumes) {
+  const auto one = agent("one"), two = agent("two", {"--labels", "rack=3"});
+  until([&] { return status()["agents"].size() == 2; });
+  const Finished first = run(tune({"--trials", "40"}));
+  ASSERT_EQ(first.code, 0) << first.err;
+  const Json result = Json::parse(first.out);
+  EXPECT_EQ(result["trials"], 40);
+  EXPECT_GT(result["sum_best_us"], 0);
+  EXPECT_GT(result["sum_default_us"], 0);
+  EXPECT_TRUE(std::filesystem::exists(plan_));
+  EXPECT_EQ(trials(0) + trials(1), 0);
+  EXPECT_GE(trials(2), 40);
+  EXPECT_EQ(ask("SELECT count(DISTINCT agent) FROM tessera.helpers WHERE refused = ''"), 2);
+  EXPECT_EQ(history(), "");
+  const Finished list = run({"db", "list", "--db", url_, "--json"});
+  EXPECT_GE(Json::parse(list.out)["records"], 40) << list.err;
+  const Finished second = run(tune({"--trials", "46", "--agents", "label=rack=3"}));
+  ASSERT_EQ(second.code, 0) << second.err;
+  EXPECT_EQ(Json::parse(second.out)["earlier_trials"], 40);
+  EXPECT_EQ(ask("SELECT count(*) FROM tessera.helpers WHERE refused = ''"), 3);
+  EXPECT_EQ(run({"fleet", "drain", "two", "--db", url_}).code, 0);
+  const Finished drained = two->wait();
+  EXPECT_EQ(drained.code, 0) << drained.err;
+  EXPECT_EQ(Json::parse(drained.out)["ended_by"], "drained");
+  one->signal(SIGTERM);
+  EXPECT_EQ(one->wait().code, 143);
+  EXPECT_TRUE(status()["agents"].empty());
+  EXPECT_EQ(run({"fleet", "drain", "two", "--db", url_}).code, 2);
+}
+
+TEST_F(Fleet, AnAgentThatIsKilledIsFollowedByAnother) {
+  const auto victim = agent("victim"), other = agent("other");
+  until([&] { return status()["agents"].size() == 2; });
+  Background tuning(tune({"--trials", "60"}));
+  freeze_busy(*victim, "victim");
+  victim->signal(SIGKILL);
+  const Finished done = tuning.wait();
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(Json::parse(done.out)["trials"], 60);
+  EXPECT_GT(ask("SELECT count(*) FROM tessera.attempts WHERE outcome = 2"), 0)
+      << "no lease ran out";
+  EXPECT_EQ(trials(0) + trials(1), 0);
+  EXPECT_EQ(history(), "");
+  EXPECT_EQ(victim->wait().signal, SIGKILL);
+}
+
+TEST_F(Fleet, AnAgentThatSleptReportsTooLate) {
+  const auto sleeper = agent("sleeper"), other = agent("other");
+  until([&] { return status()["agents"].size() == 2; });
+  Background tuning(tune({"--trials", "60"}));
+  freeze_busy(*sleeper, "sleeper");
+  until([&] { return ask("SELECT count(*) FROM tessera.attempts WHERE outcome = 2") > 0; });
+  sleeper->signal(SIGCONT);
+  const Finished done = tuning.wait();
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(Json::parse(done.out)["trials"], 60);
+  EXPECT_EQ(history(), "");
+  sleeper->signal(SIGTERM);
+  EXPECT_EQ(sleeper->wait().code, 143);
+}
+
+TEST_F(Fleet, TheServerGoesAwayAndComesBack) {
+  const auto one = agent("one"), two = agent("two");
+  until([&] { return status()["agents"].size() == 2; });
+  Background tuning(tune({"--trials", "80"}));
+  until([&] { return trials(2) > 3; });
+  server_->crash();
+  EXPECT_TRUE(tuning.runs());
+  std::this_thread::sleep_for(300ms);
+  ASSERT_TRUE(server_->start());
+  const Finished done = tuning.wait();
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(Json::parse(done.out)["trials"], 80);
+  EXPECT_TRUE(one->runs() && two->runs());
+  EXPECT_EQ(history(), "");
+}
+
+TEST_F(Fleet, AnInterruptedTuningLeavesNothingBehind) {
+  const auto one = agent("one");
+  Background tuning(tune({"--trials", "100000"}));
+  until([&] { return trials(2) > 3; });
+  tuning.signal(SIGINT);
+  const Finished done = tuning.wait();
+  EXPECT_EQ(done.code, 130) << done.err;
+  EXPECT_EQ(trials(0) + trials(1), 0);
+  EXPECT_TRUE(status()["tunings"].empty());
+  EXPECT_TRUE(one->runs());
+  EXPECT_EQ(history(), "");
+}
+
+TEST_F(Fleet, ATunerThatIsKilledLeavesNothingThatLasts) {
+  const auto one = agent("one");
+  Background tuning(tune({"--trials", "100000"}));
+  until([&] { return trials(2) > 3; });
+  tuning.signal(SIGKILL);
+  EXPECT_EQ(tuning.wait().signal, SIGKILL);
+  // As a minute later.
+  ASSERT_NE(ask("UPDATE tessera.tunings SET seen = seen - 100000 RETURNING 1"), -1);
+  until([&] { return trials(0) + trials(1) == 0; });
+  const Finished again = run(tune({"--trials", "8"}));
+  EXPECT_EQ(again.code, 0) << again.err;
+  EXPECT_EQ(history(), "");
+}
+
+TEST_F(Fleet, SaysWhyNobodyMeasures) {
+  const Finished nobody = run(tune({"--trials", "8", "--agent-wait", "1s"}));
+  EXPECT_EQ(nobody.code, 6);
+  EXPECT_NE(nobody.err.find("there is no agent"), std::string::npos) << nobody.err;
+  const auto one = agent("small");
+  until([&] { return status()["agents"].size() == 1; });
+  const Finished two_threads = run(tune({"--trials", "8", "--agent-wait", "1s", "--threads", "2"}));
+  EXPECT_EQ(two_threads.code, 6);
+  EXPECT_NE(two_threads.err.find("small (has 1 of 2 threads)"), std::string::npos)
+      << two_threads.err;
+  for (const std::vector<std::string>& wrong : std::vector<std::vector<std::string>>{
+           {"--agents", "some"}, {"--in-place"}, {"--level", "graph"}, {"--db", ""}}) {
+    EXPECT_EQ(run(tune(wrong)).code, 2) << wrong[0];
+  }
+}
+
+TEST(FleetOfAFile, AgentsOfOneMachineShareIt) {
+  const std::string db = write_file("t.db", ""), plan = write_file("t.plan", "");
+  std::filesystem::remove(db);
+  Background agent({"agent", "--db", db, "--threads", "1", "--once"});
+  const Finished done =
+      run({"tune", "--op", kOp, "--threads", "1", "--peers", "none", "--policy", "random", "--json",
+           "--db", db, "--plan", plan, "--agents", "1", "--trials", "12"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(Json::parse(done.out)["trials"], 12);
+  const Finished ended = agent.wait();
+  EXPECT_EQ(ended.code, 0) << ended.err;
+  EXPECT_NE(ended.out.find("ended by nothing to do"), std::string::npos) << ended.out;
+  EXPECT_EQ(fleet::fault_of_history(db, true), "");
+  const Finished table = run({"fleet", "status", "--db", db});
+  EXPECT_NE(table.out.find("0 agents, 0 tunings"), std::string::npos) << table.out;
+  EXPECT_EQ(run({"fleet", "status", "--db", db + ".none"}).code, 6);
+}
+
+}  // namespace
+}  // namespace tessera::cli
