@@ -209,6 +209,26 @@ TEST(Mismatch, CoresCachesAndNamesDoNotCount) {
   EXPECT_TRUE(same_machine(host(), other));
 }
 
+TEST(Mismatch, AGroupOfMachinesHasNearlyTheSameCaches) {
+  Target one = host();
+  one.l2_bytes = 1 << 20;
+  one.l3_bytes = 32 << 20;
+  Target other = one;
+  other.cores += 8;
+  other.l3_bytes += 1;
+  EXPECT_FALSE(same_machine(one, other));
+  EXPECT_TRUE(same_group(one, other));
+  EXPECT_TRUE(same_group(other, one));
+  other.l3_bytes = 28 << 20;
+  EXPECT_FALSE(same_group(one, other));
+  other = one;
+  other.l2_bytes = 0;
+  EXPECT_FALSE(same_group(one, other));
+  other = one;
+  other.cpu = "another";
+  EXPECT_FALSE(same_group(one, other));
+}
+
 TEST(Mismatch, CodeForANewerGpuDoesNotServeAnOlderOne) {
   const Target h200 = *find_target("h200"), a100 = *find_target("a100");
   EXPECT_EQ(mismatch(h200, a100), "made for sm_90a, wanted for the older sm_80");

@@ -109,7 +109,12 @@ void FleetMeasurer::send(std::vector<Batch> batches, bool compared) {
     for (const Trial& t : b.trials) pending.back().ids.push_back(t.id);
     if (!compared) waiting_ += b.trials.size();
   }
+  const Clock::time_point begin = Clock::now();
   Result<std::vector<std::int64_t>> ids = queue_.enqueue(tuning_.id, trials, fleet_.weight);
+  while (!ids.ok() && ids.error().code == ErrorCode::kUnavailable && !interrupted() &&
+         seconds_since(begin) < fleet_.patience_s) {
+    ids = queue_.enqueue(tuning_.id, trials, fleet_.weight);
+  }
   if (!ids.ok()) {
     for (const Pending& p : pending)
       end(p, same_for_all(p.ids.size(), Outcome::kWorkerLost, ids.error().message));

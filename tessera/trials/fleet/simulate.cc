@@ -9,6 +9,7 @@
 #include "tessera/support/clock.h"
 #include "tessera/support/parallel.h"
 #include "tessera/support/quantile.h"
+#include "tessera/support/rng.h"
 #include "tessera/trials/fleet/roster.h"
 #include "tessera/trials/record/database.h"
 
@@ -24,6 +25,15 @@ double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
+// Text that compresses about as well as schedules do.
+std::string text_of(std::int64_t bytes) {
+  Rng rng(1);
+  std::string out;
+  while (std::ssize(out) < bytes) out += fmt::format("split C i {} tail=peel\n", rng.next() % 4096);
+  out.resize(static_cast<std::size_t>(bytes));
+  return out;
 }
 
 // Of one agent.
@@ -47,7 +57,7 @@ Result<Tally> work(const SimulateOptions& options, std::int64_t tuning) {
   TESSERA_TRY([[maybe_unused]] const bool joined, roster.join(tuning, agent, 0));
   Tally tally;
   Clock::time_point beaten = Clock::now();
-  const std::string result(static_cast<std::size_t>(options.result_bytes), 'r');
+  const std::string result = text_of(options.result_bytes);
   for (;;) {
     TESSERA_TRY(const std::vector<Claim> claims, timed(&tally.claims_ms, [&] {
                   return queue.claim(agent, options.claimed, kLease);
@@ -76,7 +86,7 @@ Result<Tally> work(const SimulateOptions& options, std::int64_t tuning) {
 Result<Simulated> run(const SimulateOptions& options, std::int64_t tuning, Queue& queue) {
   Simulated out;
   Clock::time_point begin = Clock::now();
-  const std::string payload(static_cast<std::size_t>(options.payload_bytes), 'p');
+  const std::string payload = text_of(options.payload_bytes);
   for (std::int64_t left = options.trials; left > 0;) {
     const auto count = std::min<std::int64_t>(left, kEnqueuedAtOnce);
     const std::vector<NewTrial> trials(static_cast<std::size_t>(count), NewTrial{payload});
