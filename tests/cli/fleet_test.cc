@@ -68,6 +68,7 @@ class Fleet : public ::testing::Test {
     const std::string answer = server_->sql(url_.substr(14, url_.find('?') - 14), sql);
     return answer.empty() ? -1 : std::stoll(answer);
   }
+  std::int64_t agents() const { return ask("SELECT count(*) FROM tessera.agents WHERE state = 0"); }
   // Of trials that are queued (0), claimed (1), done (2) ...
   std::int64_t trials(int state) const {
     return ask(fmt::format("SELECT count(*) FROM tessera.trials WHERE state = {}", state));
@@ -97,7 +98,7 @@ class Fleet : public ::testing::Test {
 
 TEST_F(Fleet, TwoAgentsFindWinnersAndTheSameCommandResumes) {
   const auto one = agent("one"), two = agent("two", {"--labels", "rack=3"});
-  until([&] { return status()["agents"].size() == 2; });
+  until([&] { return agents() == 2; });
   const Finished first = run(tune({"--trials", "40"}));
   ASSERT_EQ(first.code, 0) << first.err;
   const Json result = Json::parse(first.out);
@@ -127,7 +128,7 @@ TEST_F(Fleet, TwoAgentsFindWinnersAndTheSameCommandResumes) {
 
 TEST_F(Fleet, AnAgentThatIsKilledIsFollowedByAnother) {
   const auto victim = agent("victim"), other = agent("other");
-  until([&] { return status()["agents"].size() == 2; });
+  until([&] { return agents() == 2; });
   Background tuning(tune({"--trials", "60"}));
   freeze_busy(*victim, "victim");
   victim->signal(SIGKILL);
@@ -143,7 +144,7 @@ TEST_F(Fleet, AnAgentThatIsKilledIsFollowedByAnother) {
 
 TEST_F(Fleet, AnAgentThatSleptReportsTooLate) {
   const auto sleeper = agent("sleeper"), other = agent("other");
-  until([&] { return status()["agents"].size() == 2; });
+  until([&] { return agents() == 2; });
   Background tuning(tune({"--trials", "60"}));
   freeze_busy(*sleeper, "sleeper");
   until([&] { return ask("SELECT count(*) FROM tessera.attempts WHERE outcome = 2") > 0; });
@@ -158,7 +159,7 @@ TEST_F(Fleet, AnAgentThatSleptReportsTooLate) {
 
 TEST_F(Fleet, TheServerGoesAwayAndComesBack) {
   const auto one = agent("one"), two = agent("two");
-  until([&] { return status()["agents"].size() == 2; });
+  until([&] { return agents() == 2; });
   Background tuning(tune({"--trials", "80"}));
   until([&] { return trials(2) > 3; });
   server_->crash();
@@ -204,7 +205,7 @@ TEST_F(Fleet, SaysWhyNobodyMeasures) {
   EXPECT_EQ(nobody.code, 6);
   EXPECT_NE(nobody.err.find("there is no agent"), std::string::npos) << nobody.err;
   const auto one = agent("small");
-  until([&] { return status()["agents"].size() == 1; });
+  until([&] { return agents() == 1; });
   const Finished two_threads = run(tune({"--trials", "8", "--agent-wait", "1s", "--threads", "2"}));
   EXPECT_EQ(two_threads.code, 6);
   EXPECT_NE(two_threads.err.find("small (has 1 of 2 threads)"), std::string::npos)

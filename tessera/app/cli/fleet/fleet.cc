@@ -6,13 +6,16 @@
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/db/db.h"
 #include "tessera/trials/record/database.h"
+#include "tessera/trials/record/database_name.h"
 
 namespace tessera::cli {
 
 Result<fleet::Queue> open_queue(const FleetArgs& args) {
   const std::string place = database_path(args.db);
+  // An empty database of a server gets its tables; a file by that name must be there.
   TESSERA_TRY([[maybe_unused]] const record::Database there,
-              record::Database::open_read_only(place));
+              record::is_server_url(place) ? record::Database::open(place)
+                                           : record::Database::open_read_only(place));
   return fleet::Queue::open(place);
 }
 
