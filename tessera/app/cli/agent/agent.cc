@@ -101,8 +101,8 @@ void add_agent(Flags& app, std::function<int()>* run) {
       "Examples:\n  tessera agent --db postgresql://db.example/tuning\n"
       "  tessera agent --threads 1 --labels rack=3 --idle-exit 10m\n"
       "  taskset -c 4 tessera agent --threads 1\n"
-      "Ctrl-C and SIGTERM give back what it holds (exit 130, 143). Agents that share a machine\n"
-      "need cores of their own. docs/guide/fleet.md says more.");
+      "Ctrl-C and SIGTERM give back what it holds (exit 130, 143). Agents that share\n"
+      "a machine need cores of their own. docs/guide/fleet.md says more.");
   const auto args = std::make_shared<AgentArgs>();
   sub->add_option("--db", args->db,
                   "File or postgresql:// URL (default: $TESSERA_DB, else tessera.db)");

@@ -34,23 +34,23 @@ constexpr SubCommand kSubCommands[] = {
      "  tessera fleet status --json",
      fleet_status},
     {"drain", "Ask an agent to finish what it holds and to end",
-     "Example:\n  tessera fleet drain build7-4711", fleet_drain},
+     "Examples:\n  tessera fleet drain build7-4711", fleet_drain},
     {"grant", "Print SQL for a role of a server that may be an agent and nothing else",
      "Examples:\n  tessera fleet grant agent | psql postgresql://db.example/tuning\n"
      "  tessera fleet grant ada --tuner | psql postgresql://db.example/tuning",
      fleet_grant},
     {"simulate", "How many trials a second a database hands out and takes back",
-     "Example:\n  tessera fleet simulate --db postgresql://db.example/tuning --batch 16",
+     "Examples:\n  tessera fleet simulate --db postgresql://db.example/tuning --batch 16",
      fleet_simulate},
     {"systemd", "Print a unit that runs agents on cores of their own",
-     "Example:\n  tessera fleet systemd --db postgresql://db.example/tuning --threads 4 \\\n"
+     "Examples:\n  tessera fleet systemd --db postgresql://db.example/tuning --threads 4 \\\n"
      "    > /etc/systemd/system/tessera-agent@.service",
      fleet_systemd},
     {"slurm", "Print a job array of agents",
-     "Example:\n  tessera fleet slurm --db postgresql://db.example/tuning --count 8 | sbatch",
+     "Examples:\n  tessera fleet slurm --db postgresql://db.example/tuning --count 8 | sbatch",
      fleet_slurm},
     {"kubernetes", "Print a Job of agents",
-     "Example:\n  tessera fleet kubernetes --db postgresql://db.example/tuning \\\n"
+     "Examples:\n  tessera fleet kubernetes --db postgresql://db.example/tuning \\\n"
      "    --image registry.example/tessera --count 8 | kubectl apply -f -",
      fleet_kubernetes},
 };
