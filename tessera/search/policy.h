@@ -17,6 +17,8 @@ class Space;
 
 namespace tessera::search {
 
+class PolicyProgram;
+
 // What came of a candidate. Failures have throughput 0.
 struct Observation {
   decide::Candidate candidate;
@@ -51,6 +53,8 @@ struct PolicyOptions {
   // legal value is as likely as the others. One thread at a time.
   std::shared_ptr<lm::Reader> language;
   const space::Space* task = nullptr;
+  // What policy "exec" is asked of; null: as evolutionary.
+  std::shared_ptr<PolicyProgram> program;
   int draws = 256;             // sentences that it writes before it proposes, at least
   std::size_t candidates = 0;  // that the space has, where they are few; 0: not known
   // Asked by policies that look at many candidates before they propose one: true, they end with

@@ -33,6 +33,7 @@ const std::vector<PolicyEntry>& policy_table() {
       {"local", "mutations of the fastest measured, no model", false, make_local},
       {"genetic", "generations of measured candidates, no model", false, make_genetic},
       {"random", "legal points at random, none twice", false, make_random},
+      {"exec", "exec:COMMAND, a program of your own", true, make_program},
       {"grid", "every point in order", false, make_grid},
   };
   return table;

@@ -105,10 +105,10 @@ TEST_P(EachPolicy, SurvivesNothingButFailures) {
 
 INSTANTIATE_TEST_SUITE_P(All, EachPolicy,
                          ::testing::Values("random", "grid", "genetic", "annealing", "evolutionary",
-                                           "cut", "lm", "local"),
+                                           "cut", "lm", "local", "exec"),
                          [](const auto& test) { return std::string(test.param); });
 
-TEST(Policies, TheListAboveIsTheTable) { EXPECT_EQ(policy_table().size(), 8u); }
+TEST(Policies, TheListAboveIsTheTable) { EXPECT_EQ(policy_table().size(), 9u); }
 
 TEST(Policies, UnknownNamesAreAnsweredWithTheList) {
   EXPECT_STREQ(find_policy("evolution").value()->name, "evolutionary");

@@ -8,6 +8,7 @@
 #include "tessera/app/compile/shipped_model.h"
 #include "tessera/learn/lm/adapter.h"
 #include "tessera/learn/lm/opaque_reader.h"
+#include "tessera/search/policy_program.h"
 
 namespace tessera::app {
 namespace {
@@ -41,6 +42,10 @@ Result<void> set_option(const std::string& text, const target::Target& target, P
     v->learner.features = value;
     return {};
   }
+  if (name == "objective" && (value == "rank" || value == "regression")) {
+    v->learner.objective = value;
+    return {};
+  }
   if (name == "pretrained" && !value.empty()) {
     v->learner.pretrained = model_paths(value, target);
     return {};
@@ -69,19 +74,27 @@ Result<void> set_option(const std::string& text, const target::Target& target, P
     return {};
   }
   if (name == "diversity" && read_number(value, &v->policy_options.diversity)) return {};
-  return make_error(
-      ErrorCode::kInvalidArgument,
-      "'{}' is not an option of a policy; there are diversity=NUMBER, draws=NUMBER, "
-      "guidance=NUMBER, judge=NUMBER, "
-      "acquisition=mean|ei|ucb, features=statement|loop|curve|decisions, "
-      "pretrained=none|shipped|FILE, model=none, language=shipped|FILE, adapt and opaque",
-      text);
+  return make_error(ErrorCode::kInvalidArgument,
+                    "'{}' is not an option of a policy; there are diversity=NUMBER, draws=NUMBER, "
+                    "guidance=NUMBER, judge=NUMBER, "
+                    "acquisition=mean|ei|ucb, features=statement|loop|curve|decisions, "
+                    "objective=rank|regression, pretrained=none|shipped|FILE, model=none, "
+                    "language=shipped|FILE, adapt and opaque",
+                    text);
 }
 
 }  // namespace
 
 Result<PolicyVariant> policy_variant(const std::string& text, const PolicyVariant& base,
                                      const target::Target& target) {
+  if (text.starts_with(kProgramPrefix)) {
+    PolicyVariant v = base;
+    v.label = text;
+    TESSERA_TRY(v.policy, search::find_policy("exec"));
+    TESSERA_TRY(v.policy_options.program,
+                search::PolicyProgram::start(text.substr(kProgramPrefix.size())));
+    return v;
+  }
   std::vector<std::string> parts(1);
   for (const char c : text) {
     if (c == '+') {
@@ -93,6 +106,10 @@ Result<PolicyVariant> policy_variant(const std::string& text, const PolicyVarian
   PolicyVariant v = base;
   v.label = text;
   TESSERA_TRY(v.policy, search::find_policy(parts[0]));
+  if (std::string_view(v.policy->name) == "exec") {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "policy exec is a program of your own: exec:./my_policy.py");
+  }
   LanguageChoice language;
   for (std::size_t i = 1; i < parts.size(); ++i)
     TESSERA_DO(set_option(parts[i], target, &v, &language));
@@ -120,6 +137,11 @@ Result<void> load_pretrained(std::vector<PolicyVariant>* variants) {
     v.learner.global = loaded[paths];
   }
   return {};
+}
+
+Result<void> check_program(const search::PolicyOptions& options) {
+  if (!options.program || options.program->error().empty()) return {};
+  return Error{ErrorCode::kRunFailed, options.program->error()};
 }
 
 Result<std::vector<search::TrialResult>> run_policy(const PolicyVariant& variant, PolicyRun run) {
@@ -151,6 +173,7 @@ Result<std::vector<search::TrialResult>> run_policy(const PolicyVariant& variant
     TESSERA_TRY(const std::vector<search::TrialResult> results, run.measure(proposed));
     for (const search::TrialResult& result : results) task.observe({&result, 1});
     trials.insert(trials.end(), results.begin(), results.end());
+    TESSERA_DO(check_program(policy_options));
   }
   return trials;
 }

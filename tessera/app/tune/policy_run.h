@@ -34,12 +34,15 @@ struct PolicyVariant {
 
 // "annealing", or with options "annealing+diversity=1+acquisition=ei+features=curve",
 // "evolutionary+pretrained=none" or "lm+language=FILE+guidance=1+model=none"; what it leaves open
-// is as in `base`.
+// is as in `base`. "exec:COMMAND" starts the program and has no options.
 Result<PolicyVariant> policy_variant(const std::string& text, const PolicyVariant& base,
                                      const target::Target& target);
 
 // Replaces the paths of pretrained models by the models: each file is loaded once.
 Result<void> load_pretrained(std::vector<PolicyVariant>* variants);
+
+// kRunFailed: the program that proposes has failed, and another policy took its place.
+Result<void> check_program(const search::PolicyOptions& options);
 
 struct PolicyRun {
   const space::Space* space = nullptr;

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "tessera/app/compile/shipped_model.h"
+#include "tessera/app/tune/policy_run.h"
 #include "tessera/app/tune/tune_costs.h"
 #include "tessera/app/tune/tune_pace.h"
 #include "tessera/support/hash.h"
@@ -176,6 +177,9 @@ void TuneSearches::expect(double first_round, const std::vector<std::size_t>& or
 }
 
 void TuneSearches::update(bool wait) {
+  if (const Result<void> ok = check_program(options_.policy_options);
+      !ok && !std::exchange(noted_program_, true))
+    note_(ok.error().message + "; the search continues by evolution");
   if (!learner_) return;
   learner_->update();
   if (wait) learner_->wait();

@@ -84,6 +84,7 @@ class TuneSearches {
   std::unique_ptr<search::Learner> learner_;  // null: policies work from measured times alone
   std::vector<std::string> pretrained_;
   bool noted_error_ = false;                           // of the learner
+  bool noted_program_ = false;                         // that it failed
   std::vector<std::uint64_t> seeds_;                   // by task, whatever order they are opened in
   std::vector<std::unique_ptr<space::Space>> spaces_;  // null: not open
   std::vector<std::unique_ptr<search::TaskSearch>> searches_;

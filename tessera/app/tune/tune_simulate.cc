@@ -58,7 +58,8 @@ Result<std::vector<PolicyVariant>> variants_of(const std::string& text,
                                                const SimulateOptions& options) {
   const PolicyVariant base{.policy_options = options.policy_options, .learner = options.learner};
   TESSERA_TRY(const PolicyVariant v, policy_variant(text, base, options.target));
-  if (!v.policy->uses_model) return std::vector<PolicyVariant>{v};
+  const bool has_own = v.learner.objective != base.learner.objective;
+  if (!v.policy->uses_model || has_own) return std::vector<PolicyVariant>{v};
   std::vector<PolicyVariant> out;
   for (const std::string& objective : options.objectives) {
     out.push_back(v);
@@ -221,6 +222,7 @@ Result<Simulation> simulate_plans(const TuneSubject& model, const SimulateOption
       out.curves.push_back({out.tasks[0].key, model.name, v.label, options.seed,
                             best_so_far(recorded.search(*v.policy, used, options,
                                                         static_cast<std::size_t>(wanted.trials)))});
+      TESSERA_DO(check_program(options));
     }
   }
   return out;

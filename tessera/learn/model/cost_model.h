@@ -98,9 +98,9 @@ const std::vector<ModelEntry>& model_table();
 // kInvalidArgument lists the names; kUnavailable when this build lacks the library behind it.
 Result<std::unique_ptr<CostModel>> make_model(const std::string& name, const ModelOptions& options);
 
-// Whatever model the file holds: trees that were saved, or a network that was trained. `threads`
-// score at once. kInvalidArgument when it reads other features than this program computes, kIo when
-// it is damaged.
+// Whatever model the file holds: trees that were saved, or a network that was trained; or one of
+// the user's own, "exec:COMMAND" or "lib:FILE" (models/own.h). `threads` score at once.
+// kInvalidArgument when it reads other features than this program computes, kIo when it is damaged.
 Result<std::unique_ptr<CostModel>> load_model(const std::string& path, int threads = 1);
 
 inline constexpr std::size_t kMostMembers = 8;  // each costs a scoring of its own

@@ -3,7 +3,9 @@
 #include "tessera/learn/model/cost_model.h"
 #include "tessera/learn/model/model_file.h"
 #include "tessera/learn/model/models/models.h"
+#include "tessera/learn/model/models/own.h"
 #include "tessera/scheduling/feature/extract.h"
+#include "tessera/support/line_program.h"
 #include "tessera/support/nearest_name.h"
 
 namespace tessera::model {
@@ -41,7 +43,22 @@ std::string rows_of_schema(const std::string& schema) {
   return "decisions";
 }
 
+namespace {
+
+// What is not a file of ours.
+struct OwnKind {
+  std::string_view prefix;
+  Result<std::unique_ptr<CostModel>> (*load)(const std::string& rest);
+};
+constexpr OwnKind kOwnKinds[] = {{kProgramPrefix, load_own_program},
+                                 {kLibraryPrefix, load_own_library}};
+
+}  // namespace
+
 Result<std::unique_ptr<CostModel>> load_model(const std::string& path, int threads) {
+  for (const OwnKind& kind : kOwnKinds) {
+    if (path.starts_with(kind.prefix)) return kind.load(path.substr(kind.prefix.size()));
+  }
   const Result<ModelFile> file = read_model_file(path);
   if (!file.ok()) {
     // Every other file is taken for a network, whose reader says what is wrong with it.

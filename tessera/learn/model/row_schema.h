@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tessera/support/result.h"
 
@@ -18,5 +19,7 @@ struct RowSchema {
 // `rows` is "statement", "loop", "step" or "curve". kInvalidArgument for other names, "decisions"
 // among them: every space has its own.
 Result<RowSchema> row_schema(const std::string& rows);
+// Of the columns, likewise.
+Result<std::vector<std::string>> row_names(const std::string& rows);
 
 }  // namespace tessera::model

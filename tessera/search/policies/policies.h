@@ -39,6 +39,8 @@ std::unique_ptr<Policy> make_evolutionary(const decide::Space& space, Scorer& sc
                                           const PolicyOptions& options);
 std::unique_ptr<Policy> make_cut(const decide::Space& space, Scorer& scorer,
                                  const PolicyOptions& options);
+std::unique_ptr<Policy> make_program(const decide::Space& space, Scorer& scorer,
+                                     const PolicyOptions& options);
 std::unique_ptr<Policy> make_language(const decide::Space& space, Scorer& scorer,
                                       const PolicyOptions& options);
 

@@ -261,7 +261,7 @@ const char* why_no_measurement(const app::TuneResult& r) {
              : "no trial gave a valid measurement";
 }
 
-int exit_code(const app::TuneResult& r) {
+int exit_code(const app::TuneResult& r, const search::PolicyOptions& policy) {
   switch (r.state) {
     case app::TuneState::kNoMeasurement:
       return report({ErrorCode::kRunFailed, why_no_measurement(r)}), kNoMeasurement;
@@ -274,6 +274,7 @@ int exit_code(const app::TuneResult& r) {
       break;
   }
   if (!r.database_error.empty()) return report({ErrorCode::kUnavailable, r.database_error});
+  if (const Result<void> ok = app::check_program(policy); !ok) return report(ok.error());
   return kOk;
 }
 
@@ -375,7 +376,7 @@ int tune(const TuneArgs& args) {
   } else {
     print_summary(summary);
   }
-  return exit_code(r);
+  return exit_code(r, options->policy_options);
 }
 
 Result<app::Simulation> run_simulation(const TuneArgs& args, std::int64_t trials) {
@@ -494,8 +495,8 @@ const Option* add_limit_flags(Flags& sub, TuneArgs& args) {
 const Option* add_search_flags(Flags& sub, TuneArgs& args) {
   const Option* policy = sub.add_option(
       "--policy", args.policy,
-      fmt::format("Search policy, of plans too (default there: cut): {}; with options "
-                  "after it: "
+      fmt::format("Search policy, of plans too (default there: cut): {} (exec:COMMAND is a "
+                  "program of your own); with options after it: "
                   "+diversity=NUMBER +acquisition=mean|ei|ucb "
                   "+features=statement|loop|curve|decisions +model=none "
                   "+pretrained=none|shipped|FILE",
@@ -505,7 +506,8 @@ const Option* add_search_flags(Flags& sub, TuneArgs& args) {
                  "with Tessera for this machine (default)");
   sub.add_option("--cost-model", args.cost_model,
                  "Trained cost model to start from: a file, several that judge together (A,B,C), "
-                 "none, or shipped: what comes with Tessera for this machine");
+                 "exec:COMMAND or lib:FILE, a program or a shared library of your own, none, or "
+                 "shipped: what comes with Tessera for this machine");
   sub.renamed("--pretrained", "--cost-model");
   sub.add_option("--learner", args.learner, "What is fitted to the trials, and corrects it")
       ->check(one_of(model_names()));

@@ -1,0 +1,68 @@
+#include "tessera/support/line_program.h"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace tessera {
+namespace {
+
+TEST(LineProgram, AnswersLineByLine) {
+  const auto program = LineProgram::start("sh -c 'while read -r x; do echo \"<$x>\"; done'");
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  EXPECT_EQ((*program)->ask("one").value(), "<one>");
+  EXPECT_EQ((*program)->ask("").value(), "<>");
+  const std::string much(300'000, 'x');
+  EXPECT_EQ((*program)->ask(much).value(), "<" + much + ">");
+  EXPECT_EQ((*program)->error(), "");
+}
+
+TEST(LineProgram, SaysThatItDoesNotExist) {
+  const auto program = LineProgram::start("/nowhere/program 2>/dev/null");
+  ASSERT_TRUE(program.ok());
+  const auto reply = (*program)->ask("x");
+  ASSERT_FALSE(reply.ok());
+  EXPECT_EQ(reply.error().message, "/nowhere/program 2>/dev/null: it cannot be started");
+}
+
+TEST(LineProgram, SaysHowItEnded) {
+  const auto left = LineProgram::start("sh -c 'read x; echo hi; exit 3'");
+  EXPECT_EQ((*left)->ask("x").value(), "hi");
+  EXPECT_NE((*left)->ask("x").error().message.find("ended with code 3"), std::string::npos);
+  EXPECT_NE((*left)->ask("x").error().message.find("ended with code 3"), std::string::npos);
+  const auto killed = LineProgram::start("sh -c 'read x; kill -SEGV $$'");
+  EXPECT_NE((*killed)->ask("x").error().message.find("Segmentation fault"), std::string::npos);
+  const auto silent = LineProgram::start("sh -c 'exec >&- <&-; sleep 5'");
+  EXPECT_NE((*silent)->ask("x").error().message.find("closed its output"), std::string::npos);
+}
+
+TEST(LineProgram, IsNotWaitedForWithoutEnd) {
+  const auto hangs = LineProgram::start("sleep 30", {.reply_s = 0.1});
+  const auto reply = (*hangs)->ask("x");
+  ASSERT_FALSE(reply.ok());
+  EXPECT_NE(reply.error().message.find("no answer within 0.1 s"), std::string::npos);
+  // One that does not even read.
+  const auto deaf = LineProgram::start("sleep 30", {.reply_s = 0.1});
+  EXPECT_NE((*deaf)->ask(std::string(10'000'000, 'x')).error().message.find("no answer"),
+            std::string::npos);
+}
+
+TEST(LineProgram, AnswersHaveALimit) {
+  const auto talks =
+      LineProgram::start("yes | tr -d '\\n'", {.reply_s = 20, .most_bytes = 100'000});
+  const auto reply = (*talks)->ask("x");
+  ASSERT_FALSE(reply.ok());
+  EXPECT_NE(reply.error().message.find("more than 100000 bytes"), std::string::npos);
+}
+
+TEST(LineProgram, TheFirstReasonStays) {
+  const auto program = LineProgram::start("cat");
+  EXPECT_EQ((*program)->ask("x").value(), "x");
+  EXPECT_EQ((*program)->fail("wrong").message, "cat: wrong");
+  EXPECT_EQ((*program)->fail("worse").message, "cat: wrong");
+  EXPECT_EQ((*program)->ask("x").error().message, "cat: wrong");
+  EXPECT_EQ((*program)->error(), "cat: wrong");
+}
+
+}  // namespace
+}  // namespace tessera
