@@ -36,7 +36,7 @@ usage: ./do COMMAND [ARGUMENTS]
   bench [ARGS]    build, then `tessera bench ARGS` (default: the core suite beside all peers)
   results [--check]
                   build, then write docs/results and the tables of README.md from the runs in bench/results, which
-                  bench/record.sh adds to; --check: write nothing, fail if they differ
+                  bench/record.sh adds to, and bench/papers, which tessera study adds to; --check: write nothing, fail if they differ
   docs            build, then write docs/reference/conformance.md and the outputs shown in the documents again
   format          rewrite the sources with clang-format 14
   package [--arch x86_64|aarch64]
@@ -388,7 +388,7 @@ cmd_results() {
   case ${*-} in '' | --check) ;; *) usage >&2; exit 2 ;; esac
   local tessera=${TESSERA:-$build_dir/bin/tessera}
   if [ -z "${TESSERA-}" ]; then cmd_build; fi
-  "$tessera" results bench/results --pages docs/results --summary README.md \
+  "$tessera" results bench/results --papers bench/papers --pages docs/results --summary README.md \
     --machines "$summary_machines" "$@"
 }
 

@@ -69,8 +69,8 @@ constexpr AddCommand kCommands[] = {
     add_agent,       add_bench,   add_cache,   add_check,  add_compile, add_completion,
     add_conformance, add_dataset, add_db,      add_eval,   add_fleet,   add_generate,
     add_info,        add_lm,      add_machine, add_manual, add_peer_op, add_quantize,
-    add_report,      add_results, add_run,     add_show,   add_targets, add_tasks,
-    add_train,       add_tune,    add_zoo};
+    add_report,      add_results, add_run,     add_show,   add_study,   add_targets,
+    add_tasks,       add_train,   add_tune,    add_zoo};
 
 // What is still buffered counts too: a full disk must not look like success.
 bool finish_output() {

@@ -259,11 +259,13 @@ class Study {
       for (const std::int64_t n : options_.trials) {
         if (curves_.empty()) break;
         double sum = 0, low = 1, high = 0;
+        std::vector<double>& by_seed = shares.by_seed.emplace_back();
         for (int seed = 0; seed < options_.seeds; ++seed) {
           const double log_share = mean_log_share(p, static_cast<std::size_t>(seed), n);
           sum += log_share;
           low = std::min(low, std::exp(log_share));
           high = std::max(high, std::exp(log_share));
+          by_seed.push_back(std::exp(log_share));
         }
         shares.share.push_back(std::exp(sum / options_.seeds));
         shares.low.push_back(low);

@@ -54,6 +54,7 @@ struct PolicyShares {
   // without a valid candidate yet counts as a hundredth.
   std::vector<double> share;
   std::vector<double> low, high;  // of the seeds
+  std::vector<std::vector<double>> by_seed;
 };
 
 // What searches found of one task: seconds by policy, seed and number of trials; 0: nothing.

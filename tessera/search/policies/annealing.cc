@@ -29,7 +29,7 @@ class Annealing final : public DrawingPolicy {
   std::vector<decide::Candidate> propose(std::size_t n) override {
     std::vector<decide::Candidate> out;
     if (n == 0) return out;
-    add_preferred(space_, history_, &out);
+    if (options_.with_preferred) add_preferred(space_, history_, &out);
     if (scorer_.ready()) {
       const std::size_t room = n - out.size();
       const std::size_t guided = room - random_count(room, options_.random_share, rng_);

@@ -22,7 +22,7 @@ class Genetic final : public DrawingPolicy {
   std::vector<decide::Candidate> propose(std::size_t n) override {
     std::vector<decide::Candidate> out;
     if (n == 0) return out;
-    add_preferred(space_, history_, &out);
+    if (options_.with_preferred) add_preferred(space_, history_, &out);
     if (history_.all().size() >= population_) {
       const std::vector<decide::Candidate> parents = choose_parents();
       for (std::size_t tries = 0; out.size() < n && tries < 10 * n; ++tries) {

@@ -14,7 +14,7 @@ class Local final : public DrawingPolicy {
   std::vector<decide::Candidate> propose(std::size_t n) override {
     std::vector<decide::Candidate> out;
     if (n == 0) return out;
-    add_preferred(space_, history_, &out);
+    if (options_.with_preferred) add_preferred(space_, history_, &out);
     // Before anything ran, half of the batch looks beyond the neighbourhood of the preferred one.
     const double share = history_.fastest().empty() ? 0.5 : kRandomShare;
     for (decide::Candidate& c : breed_measured(space_, n - out.size(), share, history_, rng_)) {

@@ -1,17 +1,15 @@
 #include "tessera/app/cli/bench/record.h"
 
-#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <vector>
 
 #include <fmt/chrono.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "tessera/app/cli/common/command_line.h"
 #include "tessera/app/cli/common/version.h"
 #include "tessera/support/files.h"
 
@@ -56,19 +54,6 @@ Json machine_json(const target::Target& target) {
           {"target", target::to_text(target)}};
 }
 
-// The command as it was typed, without the folder of its record.
-std::string command_line() {
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::vector<std::string> words;
-  for (std::string word; std::getline(file, word, '\0');) words.push_back(word);
-  if (words.empty()) return "";
-  words[0] = fs::path(words[0]).filename().string();
-  const auto flag = std::find(words.begin(), words.end(), "--record");
-  if (flag != words.end()) words.erase(flag, std::min(flag + 2, words.end()));
-  std::erase_if(words, [](const std::string& w) { return w.starts_with("--record="); });
-  return fmt::format("{}", fmt::join(words, " "));
-}
-
 }  // namespace
 
 Result<RunRecord> RunRecord::begin(const std::string& folder, const target::Target& target) {
@@ -83,8 +68,8 @@ Result<RunRecord> RunRecord::begin(const std::string& folder, const target::Targ
   record.run_ = {{"format", 1},
                  {"machine", machine},
                  {"version", version_text()},
-                 {"date", fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", now)},
-                 {"command", command_line()},
+                 {"date", utc_now()},
+                 {"command", command_line("--record")},
                  {"results", Json::array()}};
   return record;
 }

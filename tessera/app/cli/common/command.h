@@ -44,6 +44,7 @@ void add_quantize(Flags& app, std::function<int()>* run);
 void add_results(Flags& app, std::function<int()>* run);
 void add_run(Flags& app, std::function<int()>* run);
 void add_show(Flags& app, std::function<int()>* run);
+void add_study(Flags& app, std::function<int()>* run);
 void add_targets(Flags& app, std::function<int()>* run);
 void add_tasks(Flags& app, std::function<int()>* run);
 void add_train(Flags& app, std::function<int()>* run);

@@ -1,8 +1,10 @@
 // tessera results: pages of recorded runs of `tessera bench --record`.
+#include <map>
 #include <memory>
 
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/report/bench_tables.h"
+#include "tessera/app/study/paper_study.h"
 #include "tessera/support/counted.h"
 #include "tessera/support/files.h"
 
@@ -10,10 +12,21 @@ namespace tessera::cli {
 namespace {
 
 struct ResultsArgs {
-  std::string folder, pages, summary;
+  std::string folder, papers, pages, summary;
   std::vector<std::string> machines;
   bool check = false;
 };
+
+// What a page is for, and its text.
+using Pages = std::map<std::string, std::string>;
+
+Result<Pages> pages_of(const std::vector<report::BenchRunFile>& runs, const ResultsArgs& args) {
+  Pages pages = report::result_pages(runs);
+  if (args.papers.empty()) return pages;
+  TESSERA_TRY(const std::vector<app::StudyResult> studies, app::read_study_results(args.papers));
+  pages.emplace("papers", app::papers_page(studies));
+  return pages;
+}
 
 // A file that the command writes, and what it should hold.
 struct Wanted {
@@ -28,11 +41,12 @@ Result<std::vector<Wanted>> wanted_files(const ResultsArgs& args) {
                       args.folder, args.folder);
   }
   std::vector<Wanted> out;
-  for (const auto& [machine, text] : report::result_pages(runs)) {
+  TESSERA_TRY(const Pages pages, pages_of(runs, args));
+  for (const auto& [name, text] : pages) {
     if (args.pages.empty()) {
       fmt::print("{}\n", text);
     } else {
-      out.push_back({args.pages + "/" + machine + ".md", text});
+      out.push_back({args.pages + "/" + name + ".md", text});
     }
   }
   if (args.summary.empty()) return out;
@@ -78,6 +92,8 @@ void add_results(Flags& app, std::function<int()>* run) {
       "  tessera results bench/results --pages docs/results --check");
   const auto args = std::make_shared<ResultsArgs>();
   sub->add_option("FOLDER", args->folder, "Folder of recorded runs")->required();
+  sub->add_option("--papers", args->papers,
+                  "Folder of results of `tessera study`; their page is papers.md");
   const Option* pages =
       sub->add_option("--pages", args->pages, "Folder to write a page per machine to");
   const Option* summary =

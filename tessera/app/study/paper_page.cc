@@ -1,0 +1,164 @@
+// Results of studies as Markdown.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/ranges.h>
+
+#include "tessera/app/study/paper_study.h"
+#include "tessera/support/split_commas.h"
+
+namespace tessera::app {
+namespace {
+
+std::string number_text(double value) {
+  return std::abs(value) < 100 ? fmt::format("{:.3f}", value) : fmt::format("{:.1f}", value);
+}
+
+// Of things that were counted: as they are.
+std::string count_text(double value) {
+  return value == std::round(value) ? fmt::format("{:.0f}", value) : fmt::format("{:.1f}", value);
+}
+
+struct Ends {
+  double low, high;
+};
+
+Ends ends_of(const std::vector<double>& values) {
+  const auto [low, high] = std::minmax_element(values.begin(), values.end());
+  return {*low, *high};
+}
+
+// The least and the most over the seeds.
+std::string ends_text(const std::vector<double>& values) {
+  if (values.size() < 2) return number_text(values.front());
+  const Ends ends = ends_of(values);
+  const std::string low = number_text(ends.low), high = number_text(ends.high);
+  return low == high ? low : low + "-" + high;
+}
+
+// "after 48: rank 0.990-0.997; regression 0.972-0.998 (no difference shown)"
+std::string in_short(const StudyResult& r, const std::string& wanted) {
+  const std::vector<std::string> shown = split_commas(wanted);
+  std::vector<std::size_t> columns;
+  for (std::size_t c = 0; c < r.columns.size(); ++c) {
+    if (shown.empty() || std::find(shown.begin(), shown.end(), r.columns[c]) != shown.end())
+      columns.push_back(c);
+  }
+  std::vector<std::string> names, rows;
+  for (const std::size_t c : columns) names.push_back(r.columns[c]);
+  for (const StudyRow& row : r.rows) {
+    std::vector<std::string> cells;
+    for (const std::size_t c : columns) {
+      cells.push_back(r.measure == kCounts ? count_text(row.values[c].front())
+                                           : ends_text(row.values[c]));
+    }
+    const bool compares = r.seeds.size() > 1 && &row != &r.rows.front();
+    rows.push_back(fmt::format("{} {}{}", row.name, fmt::join(cells, ", "),
+                               compares ? " (" + beside_first(r, row) + ")" : ""));
+  }
+  return fmt::format("{}: {}", fmt::join(names, ", "), fmt::join(rows, "; "));
+}
+
+std::string run_of(const std::string& paper, const std::vector<StudyResult>& results) {
+  std::string out;
+  for (const StudyResult& r : results) {
+    const Result<const PaperStudy*> found = find_study(r.study);
+    if (!found.ok() || (*found)->paper != paper) continue;
+    const PaperStudy& s = **found;
+    const std::string machine = r.machine.empty() ? "" : ", " + r.machine;
+    out += fmt::format("|{}: {}|{}|{}|{}; {}{}|\n", s.item, s.shows, s.theirs,
+                       in_short(r, s.columns), s.note, r.data, machine);
+  }
+  const char* head = "\n|study|paper|ours|setting|\n|---|---|---|---|\n";
+  return out.empty() ? "" : head + out;
+}
+
+// "- REASON: figure 8, table 3"
+std::string not_run_of(const std::string& paper, const std::vector<StudyResult>& results) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> reasons;
+  for (const PaperStudy& s : paper_studies()) {
+    const bool done = std::any_of(results.begin(), results.end(),
+                                  [&](const StudyResult& r) { return r.study == s.name; });
+    if (s.paper != paper || done) continue;
+    const std::string reason =
+        s.run == nullptr ? s.note : fmt::format("not yet: `tessera study {}`", s.name);
+    auto at = std::find_if(reasons.begin(), reasons.end(),
+                           [&](const auto& known) { return known.first == reason; });
+    if (at == reasons.end()) at = reasons.insert(reasons.end(), {reason, {}});
+    at->second.emplace_back(s.item);
+  }
+  std::string out;
+  for (const auto& [reason, items] : reasons)
+    out += fmt::format("- {}: {}\n", fmt::join(items, ", "), reason);
+  return out.empty() ? "" : "\nNot run:\n\n" + out;
+}
+
+}  // namespace
+
+std::string range_text(const std::vector<double>& values) {
+  const double mean = std::accumulate(values.begin(), values.end(), 0.0) /
+                      static_cast<double>(std::max<std::size_t>(1, values.size()));
+  if (values.size() < 2) return number_text(mean);
+  const Ends ends = ends_of(values);
+  return fmt::format("{} ({}-{})", number_text(mean), number_text(ends.low),
+                     number_text(ends.high));
+}
+
+std::string beside_first(const StudyResult& result, const StudyRow& row) {
+  std::vector<std::string> above, below;
+  for (std::size_t c = 0; c < result.columns.size(); ++c) {
+    const Ends first = ends_of(result.rows.front().values[c]), own = ends_of(row.values[c]);
+    if (own.low > first.high) above.push_back(result.columns[c]);
+    if (own.high < first.low) below.push_back(result.columns[c]);
+  }
+  if (above.empty() && below.empty()) return "no difference shown";
+  const std::size_t all = result.columns.size();
+  const auto list = [&](const char* word, const std::vector<std::string>& columns) {
+    if (columns.empty()) return std::string();
+    if (columns.size() == all) return std::string(word);
+    return fmt::format("{} at {}", word, fmt::join(columns, ", "));
+  };
+  const std::string between = above.empty() || below.empty() ? "" : "; ";
+  return list("above", above) + between + list("below", below);
+}
+
+std::string study_table(const StudyResult& r) {
+  const bool compares = r.seeds.size() > 1 && r.rows.size() > 1;
+  std::string out = fmt::format("|{}|{}|{}\n|---|", r.measure, fmt::join(r.columns, "|"),
+                                compares ? "than the first|" : "");
+  for (std::size_t c = 0; c < r.columns.size(); ++c) out += "---:|";
+  out += compares ? "---|\n" : "\n";
+  for (const StudyRow& row : r.rows) {
+    out += fmt::format("|{}|", row.name);
+    for (const std::vector<double>& values : row.values)
+      out += (r.measure == kCounts ? count_text(values.front()) : range_text(values)) + "|";
+    if (compares) out += &row == &r.rows.front() ? "|" : beside_first(r, row) + "|";
+    out += "\n";
+  }
+  const std::string machine = r.machine.empty() ? "" : ", " + r.machine;
+  const std::string seeds =
+      r.seeds.empty() ? "" : fmt::format(", seeds {}", fmt::join(r.seeds, ", "));
+  return out + fmt::format("\n`{}`: {}{}{}. ", r.command, r.data, machine, seeds);
+}
+
+std::string papers_page(const std::vector<StudyResult>& results) {
+  std::string out =
+      "# Tables and figures of the papers\n\n"
+      "Written by `./do results` from `bench/papers`; `tessera study --list` has every row. A "
+      "range "
+      "is of the seeds; ranges\nthat overlap show no difference. Replayed searches choose among "
+      "recorded candidates alone, without the default schedule.\n";
+  std::vector<std::string> papers;
+  for (const PaperStudy& s : paper_studies()) {
+    if (std::find(papers.begin(), papers.end(), s.paper) == papers.end())
+      papers.emplace_back(s.paper);
+  }
+  for (const std::string& paper : papers) {
+    out += fmt::format("\n## {}\n", paper);
+    out += run_of(paper, results) + not_run_of(paper, results);
+  }
+  return out;
+}
+
+}  // namespace tessera::app
