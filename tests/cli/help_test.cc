@@ -99,6 +99,7 @@ TEST(Help, Quantize) { expect_help({"quantize", "--help"}, "help_quantize.txt");
 TEST(Help, Report) { expect_help({"report", "--help"}, "help_report.txt"); }
 TEST(Help, Run) { expect_help({"run", "--help"}, "help_run.txt"); }
 TEST(Help, Show) { expect_help({"show", "--help"}, "help_show.txt"); }
+TEST(Help, Study) { expect_help({"study", "--help"}, "help_study.txt"); }
 TEST(Help, Targets) { expect_help({"targets", "--help"}, "help_targets.txt"); }
 TEST(Help, Tasks) { expect_help({"tasks", "--help"}, "help_tasks.txt"); }
 TEST(Help, Tune) { expect_help({"tune", "--help"}, "help_tune.txt"); }
