@@ -114,7 +114,7 @@ struct TreesSpec {
   std::vector<Row> rows;
   // "rmse", "r2", "pairwise", "top-1" and "top-5" over all test records; "NETWORK top-1" and so on.
   std::vector<std::string> columns;
-  int rounds = 200, depth = 8;
+  int rounds = 100, depth = 6;
 };
 Result<StudyResult> trees_study(const TreesSpec& spec, const StudyOptions& options);
 
