@@ -86,6 +86,23 @@ def unigram(**metaspace):
     return tokenizer
 
 
+def composed(tokenizer):
+    tokenizer.normalizer = normalizers.NFC()
+    return tokenizer
+
+
+def word_pieces(**normalizer):
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(**normalizer)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    tokenizer.decoder = decoders.WordPiece(cleanup=False)
+    trainer = trainers.WordPieceTrainer(vocab_size=300, special_tokens=["[PAD]", "[UNK]", "[CLS]", "[SEP]"], limit_alphabet=120,
+                                        show_progress=False)
+    tokenizer.train_from_iterator(TRAINING.splitlines(), trainer)
+    tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    return tokenizer
+
+
 def added(tokenizer):
     tokenizer.add_tokens([AddedToken("  <tool>", normalized=False), AddedToken("<call>", normalized=False, rstrip=True)])
     tokenizer.add_special_tokens([AddedToken("<mask>", normalized=False, lstrip=True)])
@@ -107,6 +124,9 @@ def main():
         "llama 2": marked_pairs(),
         "unigram": unigram(prepend_scheme="always"),
         "unigram, one space": unigram(prepend_scheme="first", split=False),
+        "composed": composed(byte_level(split(QWEN2))),
+        "bert": word_pieces(),
+        "bert, cased": word_pieces(lowercase=False),
     }
     texts = TEXTS + ["a <mask> b <call>  c  <tool>d", "<mask><call><tool>"] + random_texts(40)
     cases = []

@@ -118,6 +118,27 @@ TEST(TokenizerJson, RefusesWhatItCannotDoExactly) {
         f["model"]["merges"] = Json::array();
       },
       "the vocabulary is empty");
+  expect(
+      [](Json& f) {
+        f["normalizer"] = {{"type", "Sequence"},
+                           {"normalizers", {{{"type", "BertNormalizer"}}, {{"type", "NFC"}}}}};
+      },
+      "the normalizer NFC behind others");
+  expect(
+      [](Json& f) {
+        f["post_processor"] = {{"type", "BertProcessing"}, {"cls", 3}};
+      },
+      "a token with a role is not a text with a number: 3");
+  expect([](Json& f) { f["model"]["type"] = "WordPiece"; }, "a byte-level vocabulary of type");
+  expect(
+      [](Json& f) {
+        f["model"]["type"] = "WordPiece";
+        f["model"]["unk_token"] = nullptr;
+        f["pre_tokenizer"] = {{"type", "BertPreTokenizer"}};
+      },
+      "the vocabulary has no token for unknown words");
+  EXPECT_EQ(parse_tokenizer_json(std::string(1 << 20, '[')).error().message,
+            "tokenizer.json: it is nested more than 64 deep");
   EXPECT_NE(parse_tokenizer_json("{").error().message.find("it is not JSON"), std::string::npos);
   EXPECT_NE(parse_tokenizer_json("[]").error().message.find("it is not an object"),
             std::string::npos);

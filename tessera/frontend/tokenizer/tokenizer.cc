@@ -27,6 +27,11 @@ void replace_all(std::string* text, std::string_view from, std::string_view to) 
   *text = out.append(*text, at);
 }
 
+// Whether U+2581 stands for a space in the tokens.
+bool marks_spaces(const Vocabulary& v) {
+  return v.algorithm == Algorithm::kPieces || v.algorithm == Algorithm::kUnigram;
+}
+
 bool is_ascii_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 // The places of the words of a text, cut by one pattern after the other.
@@ -90,9 +95,10 @@ Result<Tokenizer> Tokenizer::make(Vocabulary vocabulary) {
     out.names_->marked.add(v.tokens[i], token);
     out.names_->starts_marked[static_cast<unsigned char>(v.tokens[i][0])] = true;
   }
-  const bool unigram = v.algorithm == Algorithm::kUnigram;
-  TESSERA_TRY(out.words_, unigram ? make_unigram_encoder(v, out.names_->token)
-                                  : make_merge_encoder(v, out.names_->token));
+  const auto make_encoder = v.algorithm == Algorithm::kUnigram     ? make_unigram_encoder
+                            : v.algorithm == Algorithm::kWordPiece ? make_word_piece_encoder
+                                                                   : make_merge_encoder;
+  TESSERA_TRY(out.words_, make_encoder(v, out.names_->token));
   out.read_bytes();
   return out;
 }
@@ -149,10 +155,15 @@ void Tokenizer::read_bytes() {
     } else if (kind == TokenKind::kNormal || kind == TokenKind::kByte) {
       text = v.algorithm == Algorithm::kBytePairs ? bytes_of_characters(v.tokens[i]) : v.tokens[i];
     }
-    if (v.algorithm != Algorithm::kBytePairs) replace_all(&text, kSpaceMark, " ");
+    if (marks_spaces(v)) replace_all(&text, kSpaceMark, " ");
+    if (v.algorithm == Algorithm::kWordPiece && kind == TokenKind::kNormal) {
+      // Where words were apart is not known: a space stands before each.
+      const bool within = !v.word_prefix.empty() && text.starts_with(v.word_prefix);
+      text = within ? text.substr(v.word_prefix.size()) : " " + text;
+    }
     bytes_.push_back(std::move(text));
   }
-  if (v.algorithm == Algorithm::kBytePairs) return;
+  if (!marks_spaces(v)) return;
   for (std::size_t b = 0; b < 256; ++b)
     if (of_byte[b]) bytes_[static_cast<std::size_t>(*of_byte[b])] = static_cast<char>(b);
 }
@@ -223,8 +234,9 @@ Result<void> Tokenizer::encode_plain(std::string_view text, bool first,
                                      std::vector<Token>* out) const {
   if (text.empty()) return {};
   const Vocabulary& v = *vocabulary_;
-  std::string own(text);
-  const bool mark = v.algorithm != Algorithm::kBytePairs;
+  std::string own = v.composes ? composed(text) : std::string(text);
+  if (v.normalizer.any()) own = normalized(v.normalizer, own);
+  const bool mark = marks_spaces(v);
   if (mark) replace_all(&own, " ", kSpaceMark);
   const std::string space(mark ? kSpaceMark : " ");
   const bool wanted = v.space_before == SpaceBefore::kFirstUnlessThere ? first : true;
@@ -284,8 +296,8 @@ std::string TextStream::push(Token token) {
   if (bytes.empty()) return {};
   // The space that was read before the text; byte-level vocabularies keep it.
   const Vocabulary& v = tokenizer_.vocabulary();
-  const bool drop =
-      !started_ && v.space_before != SpaceBefore::kNever && v.algorithm != Algorithm::kBytePairs;
+  const bool drop = !started_ && ((v.space_before != SpaceBefore::kNever && marks_spaces(v)) ||
+                                  v.algorithm == Algorithm::kWordPiece);
   if (drop && bytes[0] == ' ') bytes.remove_prefix(1);
   started_ = true;
   held_ += bytes;

@@ -4,6 +4,7 @@
 
 #include "tessera/frontend/tokenizer/vocabulary.h"
 #include "tessera/support/invalid.h"
+#include "tessera/support/json_depth.h"
 
 namespace tessera::tokenizer {
 namespace {
@@ -11,6 +12,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::int64_t kMostTokens = 4 << 20;
+constexpr int kDeepest = 64;
 constexpr const char* kSpaceMark = "\xe2\x96\x81";
 
 template <class... Args>
@@ -61,7 +63,10 @@ class JsonReader {
     TESSERA_DO(read_pre_tokenizer(member(file, "pre_tokenizer"), true));
     TESSERA_DO(read_post_processor(member(file, "post_processor")));
     if (out_.algorithm == Algorithm::kPieces && byte_level_) out_.algorithm = Algorithm::kBytePairs;
-    if (byte_level_ == marks_spaces_) {
+    const bool pieces = out_.algorithm == Algorithm::kWordPiece;
+    if (pieces && (byte_level_ || marks_spaces_))
+      return unsupported("a byte-level vocabulary of type WordPiece, or one that marks spaces");
+    if (!pieces && byte_level_ == marks_spaces_) {
       return unsupported("a vocabulary that {}", byte_level_
                                                      ? "is byte-level and marks spaces"
                                                      : "neither is byte-level nor marks spaces");
@@ -116,6 +121,7 @@ class JsonReader {
     const bool pairs = type == "BPE" || (type.empty() && member(model, "merges").is_array());
     out_.bytes_for_unknown = flag_of(model, "byte_fallback");
     if (type == "Unigram") return read_unigram(model);
+    if (type == "WordPiece") return read_word_piece(model);
     if (!pairs) return unsupported("models of type '{}'", type);
     out_.algorithm = Algorithm::kPieces;
     for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"})
@@ -125,11 +131,24 @@ class JsonReader {
     out_.whole_words = flag_of(model, "ignore_merges");
     out_.fuse_unknown = flag_of(model, "fuse_unk");
     unknown_ = text_of(model, "unk_token");
-    const Json& vocab = member(model, "vocab");
+    TESSERA_DO(read_vocabulary(member(model, "vocab")));
+    return read_merges(member(model, "merges"));
+  }
+
+  Result<void> read_vocabulary(const Json& vocab) {
     if (!vocab.is_object()) return wrong("model.vocab is not an object");
     for (const auto& [text, id] : vocab.items())
       TESSERA_DO(set_token(id, text, TokenKind::kNormal));
-    return read_merges(member(model, "merges"));
+    return {};
+  }
+
+  Result<void> read_word_piece(const Json& model) {
+    out_.algorithm = Algorithm::kWordPiece;
+    unknown_ = text_of(model, "unk_token");
+    out_.word_prefix = text_of(model, "continuing_subword_prefix");
+    const Json& most = member(model, "max_input_chars_per_word");
+    if (most.is_number_unsigned()) out_.most_characters = most.get<std::size_t>();
+    return read_vocabulary(member(model, "vocab"));
   }
 
   Result<void> read_merges(const Json& merges) {
@@ -193,6 +212,21 @@ class JsonReader {
       for (const Json& each : member(normalizer, "normalizers")) TESSERA_DO(read_normalizer(each));
       return {};
     }
+    if (type == "NFC") {
+      // What an earlier step left is not composed again.
+      if (marks_spaces_ || out_.space_before != SpaceBefore::kNever || out_.normalizer.any())
+        return unsupported("the normalizer NFC behind others");
+      out_.composes = true;
+      return {};
+    }
+    if (type == "BertNormalizer") {
+      BertNormalizer& how = out_.normalizer;
+      how.clean = flag_of(normalizer, "clean_text", true);
+      how.apart = flag_of(normalizer, "handle_chinese_chars", true);
+      how.lower_case = flag_of(normalizer, "lowercase", true);
+      how.strip_accents = flag_of(normalizer, "strip_accents", how.lower_case);
+      return {};
+    }
     if (type == "Prepend" && text_of(normalizer, "prepend") == kSpaceMark) {
       out_.space_before = SpaceBefore::kEach;
       return {};
@@ -216,6 +250,11 @@ class JsonReader {
     }
     if (type == "Digits") {
       out_.splits.push_back({flag_of(step, "individual_digits") ? R"(\p{N})" : R"(\p{N}+)"});
+      return {};
+    }
+    if (type == "BertPreTokenizer") {
+      out_.splits.push_back({R"(\s+)", true});
+      out_.splits.push_back({R"([!-/:-@\[-`{-~\p{P}])"});
       return {};
     }
     if (type == "ByteLevel") return read_byte_level(step, alone);
@@ -263,10 +302,23 @@ class JsonReader {
     return {};
   }
 
+  // ["[CLS]", 101]
+  Result<std::optional<Token>> named_by(const Json& pair) const {
+    if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string())
+      return wrong("a token with a role is not a text with a number: {}", pair.dump());
+    return number_of(pair[0].get<std::string>());
+  }
+
   Result<void> read_post_processor(const Json& step) {
     if (step.is_null()) return {};
     const std::string type = text_of(step, "type");
     if (type == "ByteLevel") return {};
+    if (type == "BertProcessing") {
+      TESSERA_TRY(out_.begin, named_by(member(step, "cls")));
+      TESSERA_TRY(out_.end, named_by(member(step, "sep")));
+      out_.add_begin = out_.add_end = true;
+      return {};
+    }
     if (type == "Sequence") {
       for (const Json& each : member(step, "processors")) TESSERA_DO(read_post_processor(each));
       return {};
@@ -298,6 +350,7 @@ class JsonReader {
 }  // namespace
 
 Result<Vocabulary> parse_tokenizer_json(std::string_view text) {
+  if (is_deeper_than(text, kDeepest)) return wrong("it is nested more than {} deep", kDeepest);
   const Json file = Json::parse(text, nullptr, false);
   if (file.is_discarded()) return wrong("it is not JSON");
   return JsonReader().read(file);

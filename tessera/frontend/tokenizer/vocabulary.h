@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tessera/frontend/tokenizer/normal.h"
 #include "tessera/support/result.h"
 
 namespace tessera::tokenizer {
@@ -54,11 +55,13 @@ struct Vocabulary {
   std::vector<Token> also_end;  // further tokens that end a text, such as that of a turn
   bool add_begin = false, add_end = false;
   SpaceBefore space_before = SpaceBefore::kNever;
-  bool whole_words = false;        // a word that is a token needs no merges
-  bool bytes_for_unknown = false;  // kPieces, kUnigram: bytes for characters without a token
-  bool fuse_unknown = false;       // neighbours without a token are one unknown token
-  bool lower_case = false;         // kWordPiece: capitals and accents do not count
-  std::string word_prefix;         // kWordPiece: of tokens within a word ("##")
+  bool whole_words = false;           // a word that is a token needs no merges
+  bool bytes_for_unknown = false;     // kPieces, kUnigram: bytes for characters without a token
+  bool fuse_unknown = false;          // neighbours without a token are one unknown token
+  bool composes = false;              // text is brought into Unicode's form NFC first
+  BertNormalizer normalizer;          // or is changed in this way
+  std::string word_prefix;            // kWordPiece: of tokens within a word ("##")
+  std::size_t most_characters = 100;  // kWordPiece: longer words are unknown
 };
 
 // The splits that GGUF files name in tokenizer.ggml.pre, and whether whole words need no merges.

@@ -24,6 +24,8 @@ Result<std::unique_ptr<WordEncoder>> make_merge_encoder(const Vocabulary& vocabu
                                                         const TokenOfText& tokens);
 Result<std::unique_ptr<WordEncoder>> make_unigram_encoder(const Vocabulary& vocabulary,
                                                           const TokenOfText& tokens);
+Result<std::unique_ptr<WordEncoder>> make_word_piece_encoder(const Vocabulary& vocabulary,
+                                                             const TokenOfText& tokens);
 
 // The token of a byte, "<0xE2>", where the vocabulary has one.
 std::vector<std::optional<Token>> byte_tokens(const TokenOfText& tokens);
