@@ -4,7 +4,7 @@ function(tessera_wanted folder result)
   if(NOT TESSERA_LLVM)
     # Those that need LLVM, SQLite, protobuf or CLI11, and those above them. Of kernel, measure and record, the parts
     # that need none are built.
-    set(compiler codegen onnx gguf zoo exec infer model search fleet compile generate bench quantize tune collect study app artifact capi cli)
+    set(compiler codegen onnx gguf checkpoint zoo exec infer model search fleet compile generate bench quantize tune collect study app artifact capi cli)
     if(folder IN_LIST compiler OR (folder MATCHES "^(dataset|graphset|lm)$" AND NOT ZLIB_FOUND))
       set(wanted FALSE)
     endif()

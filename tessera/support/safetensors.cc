@@ -10,6 +10,8 @@
 
 #include "tessera/support/ceil_div.h"
 #include "tessera/support/files.h"
+#include "tessera/support/json_depth.h"
+#include "tessera/support/safetensors_index.h"
 
 namespace tessera {
 namespace {
@@ -17,6 +19,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kLengthBytes = 8;
+constexpr int kDeepest = 4;
 constexpr std::uint64_t kMaxHeader = 100'000'000;  // limit of the reference implementation
 
 struct TypeName {
@@ -47,10 +50,9 @@ Error broken(fmt::format_string<Args...> format, Args&&... args) {
                     fmt::format(format, std::forward<Args>(args)...));
 }
 
+// Where the data of a tensor is.
 struct Entry {
-  std::string name;
-  DType dtype = DType::kF32;
-  Shape shape;
+  SafetensorsEntry tensor;
   std::uint64_t begin = 0, end = 0;
 };
 
@@ -58,7 +60,8 @@ bool is_count(const Json& value) { return value.is_number_unsigned(); }
 
 Result<Entry> parse_entry(const std::string& name, const Json& item) {
   Entry entry;
-  entry.name = name;
+  SafetensorsEntry& tensor = entry.tensor;
+  tensor.name = name;
   const bool whole = item.is_object() && item.contains("dtype") && item["dtype"].is_string() &&
                      item.contains("shape") && item["shape"].is_array() &&
                      item.contains("data_offsets") && item["data_offsets"].is_array() &&
@@ -70,24 +73,24 @@ Result<Entry> parse_entry(const std::string& name, const Json& item) {
   if (row == kTypes.end()) {
     return make_error(ErrorCode::kUnsupported, "safetensors: {}: element type {}", name, type);
   }
-  entry.dtype = row->dtype;
+  tensor.dtype = row->dtype;
   for (const Json& d : item["shape"]) {
     if (!is_count(d) || d.get<std::uint64_t>() > std::uint64_t{1} << 62) {
       return broken("{}: bad shape", name);
     }
-    entry.shape.push_back(d.get<std::int64_t>());
+    tensor.shape.push_back(d.get<std::int64_t>());
   }
   const Json& offsets = item["data_offsets"];
   if (!is_count(offsets[0]) || !is_count(offsets[1])) return broken("{}: bad offsets", name);
   entry.begin = offsets[0].get<std::uint64_t>();
   entry.end = offsets[1].get<std::uint64_t>();
-  auto count = checked_elements(entry.shape, entry.dtype);
+  auto count = checked_elements(tensor.shape, tensor.dtype);
   if (!count.ok()) return count.error().with_context(name);
   const auto size =
-      static_cast<std::uint64_t>(*count) * static_cast<std::uint64_t>(size_bytes(entry.dtype));
+      static_cast<std::uint64_t>(*count) * static_cast<std::uint64_t>(size_bytes(tensor.dtype));
   if (entry.end < entry.begin || entry.end - entry.begin != size) {
     return broken("{}: offsets {} to {} for {} {}", name, entry.begin, entry.end,
-                  to_text(entry.dtype), to_text(entry.shape));
+                  to_text(tensor.dtype), to_text(tensor.shape));
   }
   return entry;
 }
@@ -95,7 +98,8 @@ Result<Entry> parse_entry(const std::string& name, const Json& item) {
 Result<void> check_cover(const std::vector<Entry>& entries, std::uint64_t data_bytes) {
   std::uint64_t at = 0;
   for (const Entry& e : entries) {
-    if (e.begin != at) return broken("{} starts at byte {} instead of {}", e.name, e.begin, at);
+    if (e.begin != at)
+      return broken("{} starts at byte {} instead of {}", e.tensor.name, e.begin, at);
     at = e.end;
   }
   if (at != data_bytes) return broken("{} bytes of data, {} described", data_bytes, at);
@@ -106,7 +110,7 @@ std::uint64_t byte_size(const HostTensor& t) { return t.bytes(); }
 
 }  // namespace
 
-Result<Safetensors> parse_safetensors(std::string_view bytes) {
+Result<SafetensorsIndex> index_safetensors(std::string_view bytes) {
   if (bytes.size() < kLengthBytes) return broken("too short");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i) {
@@ -117,9 +121,11 @@ Result<Safetensors> parse_safetensors(std::string_view bytes) {
   }
   const std::string_view text = bytes.substr(kLengthBytes, length);
   const std::string_view data = bytes.substr(kLengthBytes + length);
+  if (is_deeper_than(text, kDeepest))
+    return broken("the header is nested more than {} deep", kDeepest);
   const Json header = Json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!header.is_object()) return broken("the header is not a JSON object");
-  Safetensors file;
+  SafetensorsIndex file;
   std::vector<Entry> entries;
   for (const auto& [name, item] : header.items()) {
     if (name == "__metadata__") {
@@ -137,10 +143,21 @@ Result<Safetensors> parse_safetensors(std::string_view bytes) {
     return std::pair{a.begin, a.end} < std::pair{b.begin, b.end};
   });
   TESSERA_DO(check_cover(entries, data.size()));
-  for (const Entry& e : entries) {
-    HostTensor tensor(e.dtype, e.shape);
-    if (e.end > e.begin) std::memcpy(tensor.data(), data.data() + e.begin, e.end - e.begin);
-    file.tensors.push_back({e.name, std::move(tensor)});
+  for (Entry& e : entries) {
+    e.tensor.bytes = data.substr(e.begin, e.end - e.begin);
+    file.tensors.push_back(std::move(e.tensor));
+  }
+  return file;
+}
+
+Result<Safetensors> parse_safetensors(std::string_view bytes) {
+  TESSERA_TRY(SafetensorsIndex index, index_safetensors(bytes));
+  Safetensors file;
+  file.metadata = std::move(index.metadata);
+  for (SafetensorsEntry& e : index.tensors) {
+    HostTensor tensor(e.dtype, std::move(e.shape));
+    if (!e.bytes.empty()) std::memcpy(tensor.data(), e.bytes.data(), e.bytes.size());
+    file.tensors.push_back({std::move(e.name), std::move(tensor)});
   }
   return file;
 }

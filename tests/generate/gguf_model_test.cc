@@ -21,7 +21,7 @@ class GgufModel : public ::testing::Test {
     d.blocks = "Q4_1";
     save(testing::write_decoder(d));
     options_.target = target::code_target(target::host(), 1);
-    options_.import.symbols = {{"sequence", 3}, {"capacity", 8}};
+    options_.import.symbols = {{"sequence", 3}, {"capacity", 8}, {"wanted", 1}};
   }
   std::string path() const { return folder_.path() + "/m.gguf"; }
   void save(const std::string& bytes) const { std::ofstream(path(), std::ios::binary) << bytes; }

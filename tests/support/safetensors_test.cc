@@ -5,6 +5,8 @@
 #include <gtest/gtest.h>
 
 #include "tessera/support/files.h"
+#include "tessera/support/json_depth.h"
+#include "tessera/support/safetensors_index.h"
 #include "tests/testing/testing.h"
 
 namespace tessera {
@@ -115,6 +117,25 @@ TEST(Safetensors, BadHeaders) {
     EXPECT_EQ(got.error().code, c.code) << c.header;
     EXPECT_NE(got.error().message.find(c.said), std::string::npos) << got.error().message;
   }
+}
+
+TEST(Safetensors, DeepHeadersAreNotRead) {
+  const auto got = index_safetensors(file_of(std::string(1 << 20, '['), ""));
+  EXPECT_EQ(got.error().message, "safetensors: the header is nested more than 4 deep");
+  EXPECT_FALSE(is_deeper_than(R"({"[[[[\\\"[[[[": [1, [2]]})", 3));
+  EXPECT_TRUE(is_deeper_than(R"({"a": [1, [2]]})", 2));
+}
+
+TEST(Safetensors, AnIndexLeavesTheBytesWhereTheyAre) {
+  const std::string bytes = file_of(R"({"y":{"dtype":"U8","shape":[1],"data_offsets":[2,3]},)"
+                                    R"("x":{"dtype":"F16","shape":[1],"data_offsets":[0,2]}})",
+                                    "abc");
+  const auto got = index_safetensors(bytes);
+  ASSERT_TRUE(got.ok()) << got.error().message;
+  ASSERT_EQ(got->tensors.size(), 2U);
+  EXPECT_EQ(got->tensors[0].name, "x");
+  EXPECT_EQ(got->tensors[0].bytes.data(), bytes.data() + bytes.size() - 3);
+  EXPECT_EQ(got->tensors[1].bytes, "c");
 }
 
 TEST(Safetensors, LengthBeyondTheFile) {

@@ -5,7 +5,7 @@
 
 #include "tessera/app/compile/about_model.h"
 #include "tessera/app/compile/run_eager.h"
-#include "tessera/frontend/gguf/to_model.h"
+#include "tessera/frontend/checkpoint/checkpoint.h"
 #include "tessera/frontend/onnx/integer_products.h"
 #include "tessera/frontend/onnx/model_files.h"
 #include "tessera/frontend/zoo/zoo.h"
@@ -35,9 +35,10 @@ class Folding {
 Result<onnx::Model> load_with(const std::string& spec,
                               Result<onnx::Model> (*load)(const std::string& path)) {
   if (is_built_in(spec)) return zoo::make_model(without_zoo(spec));
-  if (gguf::is_gguf_file(spec))
-    return gguf::load_model(spec,
-                            load == onnx::load_outline ? gguf::Values::kLeft : gguf::Values::kRead);
+  if (checkpoint::is_checkpoint(spec)) {
+    return checkpoint::load_model(
+        spec, load == onnx::load_outline ? gguf::Values::kLeft : gguf::Values::kRead);
+  }
   Result<onnx::Model> model = load(spec);
   const auto& networks = zoo::zoo_table();
   const bool named = std::ranges::any_of(

@@ -35,7 +35,7 @@ class ModelSource {
   std::vector<std::string> beside_;
 };
 
-// Of its content. Empty: it cannot be read.
+// Of the content of a file, or of those of a language model's folder. Empty: it cannot be read.
 std::string file_digest(const std::string& path);
 
 }  // namespace tessera::app

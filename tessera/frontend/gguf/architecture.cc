@@ -29,6 +29,7 @@ class Fields {
   Fields(const File& file, std::string_view family) : file_(file), family_(family) {}
 
   std::string key(std::string_view field) const { return fmt::format("{}.{}", family_, field); }
+  std::string said(std::string_view field) const { return file_.spelled(key(field)); }
   bool has(std::string_view field) const { return file_.has(key(field)); }
 
   Result<std::int64_t> size(std::string_view field, std::optional<std::int64_t> otherwise = {},
@@ -36,7 +37,7 @@ class Fields {
     if (otherwise && !has(field)) return *otherwise;
     TESSERA_TRY(const std::int64_t v, file_.integer(key(field)));
     if (v < 1 || v > most)
-      return invalid("{}: '{}' is {}, not 1 to {}", file_.name(), key(field), v, most);
+      return invalid("{}: '{}' is {}, not 1 to {}", file_.name(), said(field), v, most);
     return v;
   }
 
@@ -44,7 +45,7 @@ class Fields {
     if (otherwise && !has(field)) return *otherwise;
     TESSERA_TRY(const double v, file_.number(key(field)));
     if (!(v > 0) || !std::isfinite(v))
-      return invalid("{}: '{}' is {}, not a positive number", file_.name(), key(field), v);
+      return invalid("{}: '{}' is {}, not a positive number", file_.name(), said(field), v);
     return v;
   }
 
@@ -71,13 +72,14 @@ Result<void> read_sizes(const File& file, const Fields& f, Architecture* a) {
   TESSERA_TRY(a->value, f.size("attention.value_length", a->key));
   TESSERA_TRY(a->rotated, f.size("rope.dimension_count", a->key));
   if (a->rotated > a->key || a->rotated % 2 != 0)
-    return invalid("{}: '{}' is {} of {} elements", file.name(), f.key("rope.dimension_count"),
+    return invalid("{}: '{}' is {} of {} elements", file.name(), f.said("rope.dimension_count"),
                    a->rotated, a->key);
   TESSERA_TRY(a->context, f.size("context_length"));
   const Tensor* table = file.find_tensor("token_embd.weight");
-  if (table == nullptr) return invalid("{}: there is no tensor 'token_embd.weight'", file.name());
+  const std::string said = file.spelled("token_embd.weight");
+  if (table == nullptr) return invalid("{}: there is no tensor '{}'", file.name(), said);
   if (table->shape.size() != 2 || table->shape[1] != a->hidden || table->shape[0] < 1)
-    return invalid("{}: tensor 'token_embd.weight' is {}, rows of {} needed", file.name(),
+    return invalid("{}: tensor '{}' is {}, rows of {} needed", file.name(), said,
                    to_text(table->shape), a->hidden);
   a->vocabulary = table->shape[0];
   return {};
@@ -92,19 +94,19 @@ Result<void> read_divisors(const File& file, const Fields& f, Architecture* a) {
     TESSERA_TRY(const std::int64_t first,
                 f.size("rope.scaling.original_context_length", a->context));
     a->context = std::min(a->context, first);
-    TESSERA_TRY(const double magnitude, f.positive("rope.scaling.attn_factor", 1.0));
-    a->score_scale *= magnitude * magnitude;
+    TESSERA_TRY(a->rope_magnitude, f.positive("rope.scaling.attn_factor", 1.0));
   }
   if (factors == nullptr) return {};
+  const std::string said = file.spelled(factors->name);
   if (factors->size() != a->rotated / 2)
-    return invalid("{}: tensor '{}' has {} elements, {} needed", file.name(), factors->name,
-                   factors->size(), a->rotated / 2);
+    return invalid("{}: tensor '{}' has {} elements, {} needed", file.name(), said, factors->size(),
+                   a->rotated / 2);
   Result<HostTensor> values = widened(*factors);
   if (!values.ok()) return values.error().with_context(file.name());
   for (std::int64_t i = 0; i < values->size(); ++i) {
     a->frequency_divisors.push_back(values->as<float>()[i]);
     if (!(a->frequency_divisors.back() > 0))
-      return invalid("{}: tensor '{}' has an element of {}", file.name(), factors->name,
+      return invalid("{}: tensor '{}' has an element of {}", file.name(), said,
                      a->frequency_divisors.back());
   }
   return {};
@@ -117,9 +119,10 @@ Result<void> read_numbers(const File& file, const Fields& f, Architecture* a) {
   if (scaling == "linear") {
     TESSERA_TRY(a->rope_scale, f.positive("rope.scaling.factor", 1.0));
   } else if (scaling != "none" && scaling != "longrope") {
-    return unsupported(file, fmt::format("'{}' is {}", f.key("rope.scaling.type"), scaling));
+    return unsupported(file, fmt::format("'{}' is {}", f.said("rope.scaling.type"), scaling));
   }
-  a->score_scale = 1 / std::sqrt(static_cast<double>(a->key));
+  TESSERA_TRY(a->score_scale,
+              f.positive("attention.scale", 1 / std::sqrt(static_cast<double>(a->key))));
   if (f.has("attn_logit_softcapping")) {
     TESSERA_TRY(a->score_cap, f.positive("attn_logit_softcapping"));
   }
@@ -155,6 +158,8 @@ Result<Architecture> read_architecture(const File& file) {
   if (out.family == nullptr)
     return unsupported(file, fmt::format("models of the family {}; those of {} are known", name,
                                          fmt::join(family_names(), ", ")));
+  TESSERA_TRY(const bool halves, file.flag(kHalves, false));
+  out.interleaved = out.family->interleaved && !halves;
   const Fields fields(file, name);
   TESSERA_TRY(const std::int64_t experts, file.integer(fields.key("expert_count"), 0));
   if (experts != 0) return unsupported(file, fmt::format("a mixture of {} experts", experts));

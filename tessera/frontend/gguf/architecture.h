@@ -13,7 +13,7 @@ namespace tessera::gguf {
 // A row of the table of families.
 struct Family {
   const char* name = "";      // general.architecture
-  bool interleaved = false;   // rotated pairs are neighbours, not halves of a head
+  bool interleaved = false;   // rotated pairs are neighbours, not halves of a head (kHalves)
   bool gelu = false;          // gates by tanh-GELU, not SiLU
   bool scaled_input = false;  // embeddings times the root of their size
   bool local_layers = false;  // every second layer, from the first on, sees a window alone
@@ -23,16 +23,22 @@ struct Family {
 const Family* find_family(std::string_view name);  // null: there is no such row
 std::vector<std::string> family_names();
 
+// A key that no GGUF writer has: true where the rows of queries and keys were not reordered, so
+// that halves of a head are rotated in all families.
+inline constexpr const char* kHalves = "tessera.rope.halves";
+
 // Sizes and numbers of one decoder, checked: all are positive where not said otherwise.
 struct Architecture {
   const Family* family = nullptr;
   std::int64_t layers = 0, hidden = 0, ffn = 0, heads = 0, kv_heads = 0;
   std::int64_t key = 0, value = 0;  // elements of a head
   std::int64_t rotated = 0;         // of a head's elements, even
+  bool interleaved = false;
   std::int64_t vocabulary = 0;
   std::int64_t context = 0;  // the most tokens that the model was made for
   std::int64_t window = 0;   // 0: none
   double epsilon = 0, rope_base = 0, rope_scale = 1;
+  double rope_magnitude = 1;              // of what is rotated
   double score_scale = 0;                 // of the products of queries and keys
   double score_cap = 0, logit_cap = 0;    // 0: none
   std::vector<float> frequency_divisors;  // one for each rotated pair; empty: 1

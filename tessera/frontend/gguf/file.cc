@@ -305,6 +305,22 @@ Result<File> File::open(const std::string& path) {
   return parse(bytes, std::move(owner), path);
 }
 
+Result<File> File::of(Contents contents) {
+  File file;
+  file.name_ = std::move(contents.name);
+  file.owner_ = std::move(contents.owner);
+  file.metadata_ = std::move(contents.metadata);
+  file.tensors_ = std::move(contents.tensors);
+  file.spelled_ = std::move(contents.spelled);
+  if (file.tensors_.empty()) return invalid("{}: there are no tensors", file.name_);
+  for (std::size_t i = 0; i < file.tensors_.size(); ++i) {
+    const std::string_view name = file.tensors_[i].name;
+    if (!file.by_name_.try_emplace(name, i).second)
+      return invalid("{}: tensor '{}' is there twice", file.name_, file.spelled(name));
+  }
+  return file;
+}
+
 const Tensor* File::find_tensor(std::string_view name) const {
   const auto at = by_name_.find(name);
   return at == by_name_.end() ? nullptr : &tensors_[at->second];
@@ -313,9 +329,9 @@ const Tensor* File::find_tensor(std::string_view name) const {
 template <class T>
 Result<const T*> File::find(std::string_view key, const char* kind) const {
   const auto at = metadata_.find(key);
-  if (at == metadata_.end()) return invalid("{}: there is no '{}'", name_, key);
+  if (at == metadata_.end()) return invalid("{}: there is no '{}'", name_, spelled(key));
   const T* value = std::get_if<T>(&at->second.value);
-  if (value == nullptr) return invalid("{}: '{}' is not {}", name_, key, kind);
+  if (value == nullptr) return invalid("{}: '{}' is not {}", name_, spelled(key), kind);
   return value;
 }
 

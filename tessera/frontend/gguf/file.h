@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -33,9 +34,21 @@ struct Tensor {
   std::int64_t size() const { return elements(shape); }
 };
 
+// What is in a file, by the names that this format has for it.
+struct Contents {
+  std::string name;                   // for messages
+  std::shared_ptr<const void> owner;  // as long as it lives, texts and bytes stay where they are
+  std::map<std::string_view, Value> metadata;
+  std::vector<Tensor> tensors;
+  // What the file itself calls a key or a tensor; empty where it is a GGUF file.
+  std::function<std::string(std::string_view)> spelled;
+};
+
 // Copies share the bytes.
 class File {
  public:
+  // Of a file of another format. kInvalidArgument: two tensors of a name, or none at all.
+  static Result<File> of(Contents contents);
   // kIo: it cannot be read. kInvalidArgument, kUnsupported: what is wrong with it.
   static Result<File> open(const std::string& path);
   // Of bytes that stay where they are as long as `owner` lives; `name` is for messages.
@@ -43,7 +56,11 @@ class File {
                             std::string name);
 
   const std::string& name() const { return name_; }
-  int version() const { return version_; }
+  // The key or the name of a tensor as who wrote the file knows it, for messages.
+  std::string spelled(std::string_view name) const {
+    return spelled_ ? spelled_(name) : std::string(name);
+  }
+  int version() const { return version_; }  // 0: another format
   const std::map<std::string_view, Value>& metadata() const { return metadata_; }
   const std::vector<Tensor>& tensors() const { return tensors_; }
   const Tensor* find_tensor(std::string_view name) const;  // null: there is none
@@ -75,6 +92,7 @@ class File {
   std::map<std::string_view, Value> metadata_;
   std::vector<Tensor> tensors_;  // in the order of their data
   std::map<std::string_view, std::size_t> by_name_;
+  std::function<std::string(std::string_view)> spelled_;
 };
 
 // The elements as f32. kUnsupported: of a type that is only named.

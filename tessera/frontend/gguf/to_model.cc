@@ -49,12 +49,13 @@ class DecoderWriter {
   const Tensor* tensor(const std::string& name, const Shape& shape) {
     const Tensor* t = file_.find_tensor(name);
     if (t == nullptr) {
-      fail(invalid("there is no tensor '{}'", name));
+      fail(invalid("there is no tensor '{}'", file_.spelled(name)));
     } else if (t->shape != shape) {
-      fail(invalid("tensor '{}' is {}, {} needed", name, to_text(t->shape), to_text(shape)));
+      fail(invalid("tensor '{}' is {}, {} needed", file_.spelled(name), to_text(t->shape),
+                   to_text(shape)));
     } else if (!t->type->readable()) {
-      fail(make_error(ErrorCode::kUnsupported, "tensor '{}' has elements of type {}", name,
-                      t->type->name));
+      fail(make_error(ErrorCode::kUnsupported, "tensor '{}' has elements of type {}",
+                      file_.spelled(name), t->type->name));
     }
     return error_ ? &file_.tensors().front() : t;
   }
@@ -77,7 +78,7 @@ class DecoderWriter {
   void declare_inputs() {
     n_.input(kTokens, DType::kI64, {{1, ""}, {-1, kSequence}});
     n_.input(kPosition, DType::kI64, {{1, ""}});
-    n_.input(kLast, DType::kI64, {{1, ""}});
+    n_.input(kLast, DType::kI64, {{-1, kWanted}});
     for (std::int64_t i = 0; i < a_.layers; ++i) {
       const auto cache = [&](const char* what, std::int64_t size) {
         Name name = fmt::format("past_key_values.{}.{}", i, what);
@@ -129,8 +130,8 @@ class DecoderWriter {
     const Name column =
         n_.reshape(n_.add("Cast", {positions}, {attr("to", std::int64_t{1})}), {1, -1, 1});
     const Name angles = n_.add("Mul", {column, n_.constant("frequency", std::move(frequency))});
-    cosine_ = n_.add("Cos", {angles});
-    sine_ = n_.add("Sin", {angles});
+    cosine_ = magnified(n_.add("Cos", {angles}));
+    sine_ = magnified(n_.add("Sin", {angles}));
     const Name places = range(past_[0].key, 2);  // of the cache
     const Name query = n_.reshape(tokens, {-1, 1});
     sees_past_ = n_.add("Less", {places, kPosition});
@@ -141,6 +142,10 @@ class DecoderWriter {
     const Name absolute = n_.add("Add", {first, kPosition});
     sees_near_past_ = n_.add("And", {sees_past_, n_.add("Less", {absolute, places})});
     sees_near_new_ = n_.add("And", {sees_new_, n_.add("Less", {first, tokens})});
+  }
+
+  Name magnified(const Name& x) {
+    return a_.rope_magnitude == 1 ? x : n_.add("Mul", {x, n_.scalar(a_.rope_magnitude)});
   }
 
   Name embeddings() {
@@ -269,8 +274,8 @@ class DecoderWriter {
 
   Name rotated(const Name& x, std::int64_t heads) {
     return n_.add("RotaryEmbedding", {x, cosine_, sine_},
-                  {attr("interleaved", std::int64_t{a_.family->interleaved}),
-                   attr("num_heads", heads), attr("rotary_embedding_dim", a_.rotated)});
+                  {attr("interleaved", std::int64_t{a_.interleaved}), attr("num_heads", heads),
+                   attr("rotary_embedding_dim", a_.rotated)});
   }
 
   Name capped(const Name& x, double cap) {
@@ -361,7 +366,7 @@ class DecoderWriter {
     const bool tied = file_.find_tensor("output.weight") == nullptr;
     const Name logits = dense(y, tied ? "token_embd" : "output", a_.hidden, a_.vocabulary);
     n_.output(capped(logits, a_.logit_cap), kLogits, DType::kF32,
-              {{1, ""}, {1, ""}, {a_.vocabulary, ""}});
+              {{1, ""}, {-1, kWanted}, {a_.vocabulary, ""}});
   }
 
   const File& file_;

@@ -8,15 +8,16 @@
 
 namespace tessera::gguf {
 
-// What the model reads and gives. Its dimensions are named "sequence", the tokens of a run, and
-// "capacity", those that the cache has room for.
+// What the model reads and gives. Its dimensions are named "sequence", the tokens of a run,
+// "capacity", those that the cache has room for, and "wanted", those of the run whose logits are
+// wanted.
 //   input_ids                     i64 [1, sequence]
 //   position                      i64 [1]: how many tokens came before; so many rows of the cache
 //                                 are read
-//   last                          i64 [1]: of which token of the run logits are wanted. Those
-//                                 behind it may be anything
+//   last                          i64 [wanted]: of which tokens of the run logits are wanted.
+//                                 Those behind them may be anything
 //   past_key_values.N.key, value  f32 [1, heads, capacity, size]
-//   logits                        f32 [1, 1, vocabulary]
+//   logits                        f32 [1, wanted, vocabulary]
 //   new_key_values.N.key, value   f32 [1, heads, sequence, size]: the rows of the tokens of the
 //   run,
 //                                 for who keeps the cache to put behind the others
@@ -26,6 +27,7 @@ inline constexpr const char* kLast = "last";
 inline constexpr const char* kLogits = "logits";
 inline constexpr const char* kSequence = "sequence";
 inline constexpr const char* kCapacity = "capacity";
+inline constexpr const char* kWanted = "wanted";
 inline constexpr std::size_t kFirstCache = 3;    // of inputs; two for each layer
 inline constexpr std::size_t kFirstNewRows = 1;  // of outputs
 
