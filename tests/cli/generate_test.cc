@@ -1,9 +1,12 @@
 // tessera generate, on a tiny random model that knows bytes.
+#include <filesystem>
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "tessera/frontend/tokenizer/unicode.h"
 #include "tessera/frontend/tokenizer/word_encoder.h"
+#include "tests/checkpoint/tiny_folder.h"
 #include "tests/cli/process.h"
 #include "tests/generate/tiny_decoder.h"
 
@@ -105,6 +108,44 @@ TEST(Generate, TheSeedFixesWhatIsDrawn) {
   EXPECT_NE(greedy, text({"--top-k", "200"})) << "then the temperature is 1";
 }
 
+TEST(Generate, GuessesLeaveTheTextAsItIs) {
+  const std::string path = saved(byte_model());
+  for (const char* temperature : {"0", "0.05"}) {
+    const auto out = [&](const char* lookup) {
+      return json_of(run({"generate", path, "--prompt", "abcabcabc", "--max-tokens", "60",
+                          "--temperature", temperature, "--lookup", lookup, "--json"}));
+    };
+    const nlohmann::json plain = out("1"), guessed = out("4");
+    ASSERT_TRUE(plain.is_object() && guessed.is_object());
+    EXPECT_EQ(plain["tokens"], guessed["tokens"]);
+    EXPECT_EQ(plain["guessed_tokens"], 0);
+    EXPECT_GT(guessed["guessed_tokens"].get<int>(), 0);
+  }
+}
+
+TEST(Generate, WhatIsRememberedIsKept) {
+  const std::string path = saved(byte_model()), file = write_file("generate/memory", "");
+  const auto out = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> args = {"generate",     path, "--prompt", "Hello there",
+                                     "--max-tokens", "6",  "--json"};
+    args.insert(args.end(), more.begin(), more.end());
+    return json_of(run(args));
+  };
+  const nlohmann::json first = out({"--save-cache", file}), again = out({"--load-cache", file});
+  ASSERT_TRUE(first.is_object() && again.is_object());
+  EXPECT_EQ(first["reused_tokens"], 0);
+  EXPECT_EQ(again["reused_tokens"], 10);
+  EXPECT_EQ(first["tokens"], again["tokens"]);
+  const std::string other = write_file("generate/other.gguf", [] {
+    TinyDecoder d = byte_model();
+    d.layers = 1;
+    return app::testing::write_decoder(d);
+  }());
+  const Finished wrong = run({"generate", other, "--prompt", "x", "--load-cache", file});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("of another model"), std::string::npos) << wrong.err;
+}
+
 TEST(Generate, ChatHasTheMarksOfTheTemplate) {
   const TinyDecoder d = byte_model();
   const nlohmann::json out = json_of(run({"generate", saved(d), "--chat", "--prompt", "<|im_end|>",
@@ -120,6 +161,86 @@ TEST(Generate, CtrlCEndsIt) {
       " & pid=$!; while [ ! -s " + out + " ]; do sleep 0.05; done; kill -INT $pid; wait $pid");
   EXPECT_EQ(done.code, 130) << done.err;
   EXPECT_NE(done.err.find("; interrupted"), std::string::npos) << done.err;
+}
+
+TEST(Generate, BenchTimesReadingAndWriting) {
+  const std::string path = saved(byte_model());
+  const nlohmann::json out = json_of(run({"bench", path, "--generate", "prompt=20,tokens=5",
+                                          "--samples", "2", "--threads", "1", "--json"}));
+  ASSERT_TRUE(out.is_object());
+  EXPECT_EQ(out["prompt"], 20);
+  EXPECT_EQ(out["tokens"], 5);
+  EXPECT_EQ(out["threads"], 1);
+  EXPECT_EQ(out["samples"]["decode_tokens_per_s"].size(), 2U);
+  for (const char* name :
+       {"prefill_tokens_per_s", "decode_tokens_per_s", "first_token_s", "resident_bytes"}) {
+    EXPECT_GT(out[name].get<double>(), 0) << name;
+  }
+  const Finished text = run({"bench", path, "--generate", "tokens=2,prompt=3", "--samples", "1"});
+  EXPECT_EQ(text.code, 0) << text.err;
+  for (const char* line : {"1 sample (medians)", "prefill          3 tokens", "tokens/s",
+                           "decode           2 tokens", "first token in "}) {
+    EXPECT_NE(text.out.find(line), std::string::npos) << text.out;
+  }
+  const auto refused = [&](const std::vector<std::string>& args, const std::string& reason) {
+    const Finished done = run(args);
+    EXPECT_EQ(done.code, 2) << reason;
+    EXPECT_NE(done.err.find(reason), std::string::npos) << done.err;
+  };
+  for (const char* wrong : {"prompt=0", "tokens=x", "words=3", "prompt", "tokens=9999999"}) {
+    refused({"bench", path, "--generate", wrong}, "write prompt=512,tokens=128");
+  }
+  refused({"bench", "--generate", "prompt=1"}, "--generate times one language model");
+  refused({"bench", path, "--generate", "prompt=1", "--peers", "ort"},
+          "--generate times one language model");
+  refused({"bench", path, "--generate", "prompt=5000"}, "128 tokens behind 5000: there is room");
+}
+
+// A folder as transformers saves it, with the vocabulary of bytes.
+TEST(Generate, FoldersAreModels) {
+  const TemporaryFolder folder = TemporaryFolder::make("generate").value();
+  nlohmann::json c = checkpoint::testing::case_named("qwen3");
+  for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"})
+    c["tensors"][name]["shape"] = {258, 32};
+  checkpoint::testing::save_folder(c, folder.path());
+  const auto args = [&](const std::string& command) {
+    return std::vector<std::string>{command, folder.path()};
+  };
+  std::vector<std::string> generate = args("generate");
+  generate.insert(generate.end(), {"--prompt", "Hi", "--max-tokens", "4", "--json"});
+  const Finished none = run(generate);
+  EXPECT_EQ(none.code, 5) << none.err;
+  EXPECT_NE(none.err.find("there is no tokenizer.json"), std::string::npos) << none.err;
+  nlohmann::json vocab = nlohmann::json::object();
+  for (int b = 0; b < 256; ++b) {
+    std::string character;
+    tokenizer::append_utf8(&character, tokenizer::character_of_byte(static_cast<unsigned char>(b)));
+    vocab[character] = b;
+  }
+  const nlohmann::json tokenizer = {
+      {"model", {{"type", "BPE"}, {"vocab", vocab}, {"merges", nlohmann::json::array()}}},
+      {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+      {"added_tokens",
+       {{{"id", 256}, {"content", "<|im_start|>"}, {"special", true}},
+        {{"id", 257}, {"content", "<|im_end|>"}, {"special", true}}}}};
+  checkpoint::testing::save_text(folder.path() + "/tokenizer.json", tokenizer.dump());
+  checkpoint::testing::save_text(folder.path() + "/chat_template.jinja", kChatTemplate);
+  const nlohmann::json out = json_of(run(generate));
+  ASSERT_TRUE(out.is_object());
+  EXPECT_EQ(out["prompt_tokens"], 2);
+  EXPECT_EQ(out["tokens"].size(), 4U);
+  generate.push_back("--chat");
+  EXPECT_EQ(json_of(run(generate))["prompt_tokens"], 1 + 5 + 2 + 1 + 1 + 1 + 10);
+
+  const Finished checked = run(args("check"));
+  EXPECT_EQ(checked.code, 0) << checked.err;
+  EXPECT_NE(checked.out.find("yes"), std::string::npos) << checked.out;
+  std::filesystem::remove(folder.path() + "/config.json");
+  for (const char* command : {"generate", "check"}) {
+    const Finished empty = run(args(command));
+    EXPECT_EQ(empty.code, 2) << command;
+    EXPECT_NE(empty.err.find("a folder without config.json"), std::string::npos) << empty.err;
+  }
 }
 
 TEST(Generate, SaysWhatIsWrong) {

@@ -1,10 +1,16 @@
 #include "tessera/app/generate/decoder.h"
 
+#include <algorithm>
 #include <fstream>
+#include <optional>
+#include <thread>
 
 #include <gtest/gtest.h>
 
+#include "tessera/app/generate/bench_text.h"
+#include "tessera/app/generate/memory_file.h"
 #include "tessera/machine/target/target.h"
+#include "tessera/support/safetensors.h"
 #include "tessera/support/temporary_folder.h"
 #include "tests/generate/tiny_decoder.h"
 
@@ -79,6 +85,17 @@ void expect_reference(Decoder& decoder, const TinyDecoder& d, std::int64_t count
   }
 }
 
+// The decoder has read the first `at` tokens and reads the others.
+void expect_continues(Decoder& decoder, const TinyDecoder& d,
+                      const std::vector<std::int32_t>& tokens, std::size_t at) {
+  ReferenceDecoder reference(d, decoder.file());
+  std::vector<double> want;
+  for (const std::int32_t t : tokens) want = reference.step(t);
+  const auto got = decoder.step(std::span(tokens).subspan(at));
+  ASSERT_TRUE(got.ok()) << got.error().message;
+  expect_near(*got, want);
+}
+
 TEST_F(DecoderTest, LlamaAgreesWithTheLoops) {
   for (const char* blocks : {"F32", "Q4_0", "Q4_1", "Q8_0"}) {
     SCOPED_TRACE(blocks);
@@ -145,6 +162,99 @@ TEST_F(DecoderTest, ForgetsWhatItIsToldTo) {
   EXPECT_EQ(decoder.position(), 12);
 }
 
+TEST_F(DecoderTest, GivesTheLogitsOfEachToken) {
+  options_.each = 4;
+  TinyDecoder d;
+  d.context = 300;
+  Decoder decoder = open(d);
+  const std::vector<std::int32_t> tokens = words(270, d.words);
+  ReferenceDecoder reference(d, decoder.file());
+  for (std::size_t at = 0, n = 1; at < tokens.size(); at += n, n = n % 4 + 1) {
+    n = std::min(n, tokens.size() - at);
+    const auto got = decoder.step_each(std::span(tokens).subspan(at, n));
+    ASSERT_TRUE(got.ok()) << got.error().message;
+    ASSERT_EQ(got->size(), n * static_cast<std::size_t>(d.words));
+    for (std::size_t i = 0; i < n; ++i) {
+      expect_near(
+          got->subspan(i * static_cast<std::size_t>(d.words), static_cast<std::size_t>(d.words)),
+          reference.step(tokens[at + i]));
+    }
+  }
+  EXPECT_EQ(decoder.position(), 270);
+  EXPECT_EQ(decoder.step_each(std::span(tokens).first(5)).error().message,
+            "5 tokens with logits each, 4 at most");
+  EXPECT_FALSE(decoder.step_each({}).ok());
+  ASSERT_TRUE(decoder.step(std::span(tokens).first(28)).ok());
+  EXPECT_EQ(decoder.step_each(std::span(tokens).first(3)).error().message,
+            "3 tokens behind 298 others: there is room for 300");
+}
+
+TEST_F(DecoderTest, AnotherOneHasItsOwnMemory) {
+  TinyDecoder d;
+  Decoder decoder = open(d);
+  const std::vector<std::int32_t> tokens = words(20, d.words), others = {5, 6, 7};
+  ASSERT_TRUE(decoder.step(std::span(tokens).first(9)).ok());
+  std::optional<Decoder> another;
+  {
+    auto made = decoder.another();
+    ASSERT_TRUE(made.ok()) << made.error().message;
+    another.emplace(std::move(*made));
+  }
+  EXPECT_EQ(another->position(), 0);
+  std::thread thread([&] {
+    for (const std::int32_t t : others) EXPECT_TRUE(another->step({&t, 1}).ok());
+  });
+  expect_continues(decoder, d, tokens, 9);
+  thread.join();
+  EXPECT_EQ(another->position(), 3);
+  another->reset();
+  decoder = open(d);  // the first of the two is gone
+  expect_continues(*another, d, tokens, 0);
+}
+
+TEST_F(DecoderTest, MemoryIsKeptInFiles) {
+  TinyDecoder d;
+  Decoder decoder = open(d);
+  const std::vector<std::int32_t> tokens = words(20, d.words);
+  ASSERT_TRUE(decoder.step(std::span(tokens).first(12)).ok());
+  const std::string file = folder_.path() + "/memory.safetensors";
+  const std::vector<std::int32_t> first(tokens.begin(), tokens.begin() + 12);
+  ASSERT_TRUE(save_memory(file, decoder, first, "this").ok());
+  const auto want = decoder.step(std::span(tokens).subspan(12));
+  ASSERT_TRUE(want.ok());
+  const std::vector<float> logits(want->begin(), want->end());
+
+  Decoder other = open(d);
+  ASSERT_TRUE(other.step(std::span(tokens).last(3)).ok());
+  const auto loaded = load_memory(file, other, "this");
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(*loaded, first);
+  EXPECT_EQ(other.position(), 12);
+  const auto got = other.step(std::span(tokens).subspan(12));
+  ASSERT_TRUE(got.ok());
+  EXPECT_TRUE(std::ranges::equal(*got, logits));
+
+  EXPECT_EQ(load_memory(file, other, "that").error().message, file + ": of another model");
+  EXPECT_EQ(other.position(), 20) << "nothing was changed";
+  TinyDecoder wider = d;
+  wider.kv_heads = 4;
+  Decoder third = open(wider);
+  EXPECT_EQ(load_memory(file, third, "this").error().message,
+            file + ": tensor 'past_key_values.0.key' is f32 2x12x16, f32 4x12x16 needed");
+  TinyDecoder longer = d;
+  longer.layers = 3;
+  Decoder fourth = open(longer);
+  EXPECT_EQ(load_memory(file, fourth, "this").error().message,
+            file + ": there is no tensor 'past_key_values.2.key'");
+  options_.capacity = 5;
+  Decoder small = open(d);
+  EXPECT_EQ(load_memory(file, small, "this").error().message,
+            file + ": 12 tokens: there is room for 5");
+  ASSERT_TRUE(write_safetensors(file, {}).ok());
+  EXPECT_EQ(load_memory(file, other, "this").error().message,
+            file + ": not what --save-cache writes");
+}
+
 TEST_F(DecoderTest, RefusesWhatIsNoToken) {
   TinyDecoder d;
   Decoder decoder = open(d);
@@ -154,6 +264,25 @@ TEST_F(DecoderTest, RefusesWhatIsNoToken) {
   EXPECT_EQ(decoder.position(), 0);
   EXPECT_FALSE(decoder.warm_up(1001).ok());
   EXPECT_TRUE(decoder.warm_up(20).ok());
+}
+
+TEST_F(DecoderTest, IsTimed) {
+  Decoder decoder = open(TinyDecoder{});
+  const TextBenchOptions options{.prompt = 20, .tokens = 3, .samples = 2};
+  const auto bench = bench_text(decoder, options);
+  ASSERT_TRUE(bench.ok()) << bench.error().message;
+  EXPECT_EQ(bench->samples.size(), 2U);
+  EXPECT_EQ(decoder.position(), 23);
+  EXPECT_GT(bench->first_token_s(), 0);
+  EXPECT_GT(bench->prompt_tokens_per_s(options), 0);
+  EXPECT_GT(bench->decode_tokens_per_s(options), 0);
+  EXPECT_GT(bench->resident_bytes, 0);
+  const auto once = bench_text(decoder, {.prompt = 1, .tokens = 1, .time_limit_s = 0});
+  ASSERT_TRUE(once.ok()) << once.error().message;
+  EXPECT_EQ(once->samples.size(), 1U) << "one in any case";
+  EXPECT_EQ(bench_text(decoder, {.prompt = 900, .tokens = 101}).error().message,
+            "101 tokens behind 900: there is room for 1000");
+  EXPECT_FALSE(bench_text(decoder, {.prompt = 0}).ok());
 }
 
 TEST_F(DecoderTest, RefusesFilesThatAreNoDecoders) {

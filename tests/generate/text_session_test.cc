@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/app/generate/lookup.h"
 #include "tessera/frontend/tokenizer/unicode.h"
 #include "tessera/frontend/tokenizer/word_encoder.h"
 #include "tessera/support/invalid.h"
@@ -42,19 +43,37 @@ class Reciter final : public LanguageModel {
     logits_[static_cast<std::size_t>(text_.at(static_cast<std::size_t>(position)))] = 1;
     return std::span<const float>(logits_);
   }
+  Result<std::span<const float>> step_each(std::span<const Token> tokens) override {
+    if (fails) return invalid("no power");
+    steps.push_back(std::ssize(tokens));
+    rows_.clear();
+    for (std::size_t i = 0; i < tokens.size(); ++i) {
+      // Behind a wrong token nothing that was learnt follows.
+      right_ = right_ && tokens[i] == text_.at(static_cast<std::size_t>(position));
+      ++position;
+      rows_.resize(rows_.size() + 257, 0);
+      const Token next = right_ ? text_.at(static_cast<std::size_t>(position)) : Token{'?'};
+      rows_[257 * i + static_cast<std::size_t>(next)] = 1;
+    }
+    EXPECT_LE(position, capacity());
+    return std::span<const float>(rows_);
+  }
+  std::int64_t most_each() const override { return each; }
   void rewind(std::int64_t to) override {
+    right_ = true;
     EXPECT_LE(to, position);
     position = to;
   }
   std::int64_t capacity() const override { return room; }
 
-  std::int64_t position = 0, room = 1000;
+  std::int64_t position = 0, room = 1000, each = 1;
   std::vector<std::int64_t> steps;
   bool fails = false;
 
  private:
   std::vector<Token> text_;
-  std::vector<float> logits_;
+  std::vector<float> logits_, rows_;
+  bool right_ = true;
 };
 
 class TextSessionTest : public ::testing::Test {
@@ -140,6 +159,46 @@ TEST_F(TextSessionTest, LongPromptsCanBeInterrupted) {
   EXPECT_EQ(model.steps, (std::vector<std::int64_t>{256, 256}));
   turns_ = -1;
   EXPECT_EQ(run(session, text.substr(0, 800))->reused_tokens, 512);
+}
+
+TEST_F(TextSessionTest, GuessesChangeTheTimeAlone) {
+  const std::string text = "the cat and the cat sat; the dog and the cat sat on the mat";
+  Reciter plain(text);
+  TextSession one(plain, tokenizer_);
+  const auto want = run(one, "the c");
+  for (const std::int64_t each : {2, 4, 8}) {
+    Reciter model(text);
+    model.each = each;
+    TextSession session(model, tokenizer_);
+    const auto got = run(session, "the c");
+    ASSERT_TRUE(got.ok()) << got.error().message;
+    EXPECT_EQ(got->text, want->text);
+    EXPECT_EQ(got->tokens, want->tokens);
+    EXPECT_GT(got->right_tokens, 10);
+    EXPECT_GT(got->guessed_tokens, got->right_tokens);
+    EXPECT_LT(model.steps.size(), plain.steps.size());
+    EXPECT_EQ(model.position, std::ssize(session.remembered()));
+    for (const std::int64_t max : {1, 9, 20}) {
+      const auto cut = run(session, "the c", {.max_tokens = max});
+      EXPECT_EQ(cut->text, want->text.substr(0, static_cast<std::size_t>(max)));
+      EXPECT_LE(model.position, 5 + max);
+    }
+    model.room = 40;
+    const auto full = run(session, "the c");
+    EXPECT_EQ(full->end, TextEnd::kCapacity);
+    EXPECT_EQ(full->text, want->text.substr(0, 36));
+  }
+}
+
+TEST(LookedUp, ContinuesAsTheTextDidBefore) {
+  const std::vector<Token> text = {1, 2, 3, 4, 9, 2, 3, 5, 1, 2, 3};
+  EXPECT_EQ(looked_up(text, 3), (std::vector<Token>{4, 9, 2})) << "three tokens before two";
+  EXPECT_EQ(looked_up(std::span(text).first(7), 2), (std::vector<Token>{4, 9}));
+  EXPECT_EQ(looked_up(text, 0), std::vector<Token>{});
+  EXPECT_EQ(looked_up(std::span(text).first(5), 3), std::vector<Token>{});
+  EXPECT_EQ(looked_up({}, 3), std::vector<Token>{});
+  const std::vector<Token> same = {7, 7, 7, 7};
+  EXPECT_EQ(looked_up(same, 5), std::vector<Token>{7}) << "no further than the text";
 }
 
 TEST_F(TextSessionTest, SaysWhatIsWrong) {

@@ -1,11 +1,15 @@
 #include "tessera/app/generate/decoder.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
+#include <map>
+#include <mutex>
+#include <tuple>
 
 #include "tessera/app/compile/model_source.h"
 #include "tessera/app/compile/open_model.h"
 #include "tessera/backend/exec/share_constants.h"
+#include "tessera/frontend/checkpoint/checkpoint.h"
 #include "tessera/frontend/gguf/architecture.h"
 #include "tessera/frontend/gguf/to_model.h"
 #include "tessera/machine/runtime/device/devices.h"
@@ -19,31 +23,69 @@ constexpr std::int64_t kFirstRoom = 256, kGrowth = 4;
 // Fewer tokens than this are read one by one: a chunk takes as long as if it were full.
 constexpr std::int64_t kFewTokens = 6;
 
-// Compiled for so many tokens at once and room for so many.
-class Program {
+// How tokens are read, each by a program of its own.
+enum class Reading : std::uint8_t { kOne, kEach, kChunk };
+constexpr std::array kReadings = {Reading::kOne, Reading::kEach, Reading::kChunk};
+
+// For so many tokens at once, the logits of so many, and room for so many.
+struct Sizes {
+  std::int64_t tokens = 1, wanted = 1, room = 0;
+  bool operator<(const Sizes& other) const {
+    return std::tie(tokens, wanted, room) < std::tie(other.tokens, other.wanted, other.room);
+  }
+};
+
+using Prepared = std::shared_ptr<const exec::PreparedModel>;
+
+// Code and weights, which the decoders of a model share as long as one of them needs them.
+class Library {
  public:
-  // Holds the weights that it has in common with the program `beside` (or null) only once.
-  static Result<std::unique_ptr<Program>> open(ModelSource& source, CompileOptions options,
-                                               std::int64_t tokens, std::int64_t room,
-                                               runtime::Device& device, const Program* beside) {
-    options.import.symbols[gguf::kSequence] = tokens;
-    options.import.symbols[gguf::kCapacity] = room;
-    auto out = std::unique_ptr<Program>(new Program(tokens));
-    TESSERA_TRY(out->prepared_, prepare_model(source, options, &device));
-    if (beside) exec::share_constants(beside->model(), &out->prepared_.model);
-    out->runner_ = std::make_unique<exec::ModelRunner>(out->prepared_.model, device);
+  Library(std::string path, CompileOptions options)
+      : source_(std::move(path)), options_(std::move(options)) {}
+
+  Result<Prepared> prepared(const Sizes& sizes, runtime::Device& device) {
+    const std::lock_guard lock(mutex_);
+    if (const Prepared there = kept_[sizes].lock()) return there;
+    CompileOptions options = options_;
+    options.import.symbols[gguf::kSequence] = sizes.tokens;
+    options.import.symbols[gguf::kWanted] = sizes.wanted;
+    options.import.symbols[gguf::kCapacity] = sizes.room;
+    TESSERA_TRY(exec::PreparedModel made, prepare_model(source_, options, &device));
+    for (const auto& [others, kept] : kept_) {
+      const Prepared beside = kept.lock();
+      if (!beside) continue;
+      exec::share_constants(beside->model, &made.model);
+      break;
+    }
+    const auto out = std::make_shared<const exec::PreparedModel>(std::move(made));
+    kept_[sizes] = out;
     return out;
   }
 
-  std::int64_t tokens() const { return tokens_; }
-  const exec::CompiledModel& model() const { return prepared_.model; }
-  exec::ModelRunner& runner() { return *runner_; }
+ private:
+  std::mutex mutex_;
+  ModelSource source_;
+  const CompileOptions options_;
+  std::map<Sizes, std::weak_ptr<const exec::PreparedModel>> kept_;
+};
+
+// A program with memory of its own.
+class Program {
+ public:
+  Program(const Sizes& sizes, Prepared prepared, runtime::Device& device)
+      : sizes_(sizes), prepared_(std::move(prepared)), runner_(prepared_->model, device) {}
+
+  std::int64_t tokens() const { return sizes_.tokens; }
+  const exec::CompiledModel& model() const { return prepared_->model; }
   std::size_t caches() const { return model().input_types.size() - gguf::kFirstCache; }
+  const std::string& cache_name(std::size_t i) const {
+    return model().input_names[gguf::kFirstCache + i];
+  }
   const graph::TensorType& cache_type(std::size_t i) const {
     return model().input_types[gguf::kFirstCache + i];
   }
   float* cache(std::size_t i) {
-    return static_cast<float*>(runner_->input_data(gguf::kFirstCache + i));
+    return static_cast<float*>(runner_.input_data(gguf::kFirstCache + i));
   }
 
   // Both read the same caches from now on.
@@ -51,66 +93,76 @@ class Program {
     std::vector<exec::ModelRunner::SharedInput> pairs;
     for (std::size_t i = 0; i < caches(); ++i)
       pairs.push_back({gguf::kFirstCache + i, gguf::kFirstCache + i});
-    return runner_->share_inputs(*with.runner_, pairs);
+    return runner_.share_inputs(with.runner_, pairs);
   }
 
-  // The logits behind the last of `tokens`, at most tokens() of them, which follow `position`
-  // others. Their rows are put into the caches.
+  // At most tokens() tokens, which follow `position` others. Their rows are put into the caches.
+  // The logits of the last ones, as many as are wanted; behind each, where there are fewer tokens.
   Result<const float*> run(std::span<const std::int32_t> tokens, std::int64_t position) {
-    auto* ids = static_cast<std::int64_t*>(runner_->input_data(0));
-    std::fill_n(std::copy(tokens.begin(), tokens.end(), ids),
-                tokens_ - static_cast<std::int64_t>(tokens.size()), 0);
-    *static_cast<std::int64_t*>(runner_->input_data(1)) = position;
-    *static_cast<std::int64_t*>(runner_->input_data(2)) =
-        static_cast<std::int64_t>(tokens.size()) - 1;
-    TESSERA_DO(runner_->run());
-    for (std::size_t i = 0; i < caches(); ++i)
-      append(i, position, static_cast<std::int64_t>(tokens.size()));
-    return static_cast<const float*>(runner_->output_data(0));
+    auto* ids = static_cast<std::int64_t*>(runner_.input_data(0));
+    const auto count = static_cast<std::int64_t>(tokens.size());
+    std::fill_n(std::copy(tokens.begin(), tokens.end(), ids), sizes_.tokens - count, 0);
+    *static_cast<std::int64_t*>(runner_.input_data(1)) = position;
+    auto* last = static_cast<std::int64_t*>(runner_.input_data(2));
+    const std::int64_t first = std::max<std::int64_t>(count - sizes_.wanted, 0);
+    for (std::int64_t i = 0; i < sizes_.wanted; ++i) last[i] = std::min(first + i, count - 1);
+    TESSERA_DO(runner_.run());
+    for (std::size_t i = 0; i < caches(); ++i) append(i, position, count);
+    return static_cast<const float*>(runner_.output_data(0));
   }
 
  private:
-  explicit Program(std::int64_t tokens) : tokens_(tokens) {}
-
   void append(std::size_t i, std::int64_t position, std::int64_t count) {
     const Shape& shape = cache_type(i).shape;  // [1, heads, room, size]
     const std::int64_t room = shape[2], size = shape[3];
-    const auto* rows = static_cast<const float*>(runner_->output_data(gguf::kFirstNewRows + i));
+    const auto* rows = static_cast<const float*>(runner_.output_data(gguf::kFirstNewRows + i));
     for (std::int64_t h = 0; h < shape[1]; ++h) {
-      std::copy_n(rows + h * tokens_ * size, count * size, cache(i) + (h * room + position) * size);
+      std::copy_n(rows + h * sizes_.tokens * size, count * size,
+                  cache(i) + (h * room + position) * size);
     }
   }
 
-  std::int64_t tokens_;
-  exec::PreparedModel prepared_;
-  std::unique_ptr<exec::ModelRunner> runner_;
+  Sizes sizes_;
+  Prepared prepared_;
+  exec::ModelRunner runner_;
 };
 
 }  // namespace
 
 class Decoder::Impl {
  public:
-  Impl(gguf::File f, const DecoderOptions& o, const gguf::Architecture& a, std::string path)
-      : file(std::move(f)), options(o), source(std::move(path)), vocabulary(a.vocabulary) {
+  Impl(gguf::File f, const DecoderOptions& o, const gguf::Architecture& a,
+       std::shared_ptr<Library> l)
+      : file(std::move(f)), options(o), library(std::move(l)), vocabulary(a.vocabulary) {
     const std::int64_t most = std::min(a.context, kMostCapacity);
     capacity = o.capacity > 0 ? std::min(o.capacity, a.context) : most;
     room = std::min(kFirstRoom, capacity);
   }
 
-  // The program for one token or for a chunk, with the caches as they are.
-  Result<Program*> program(bool chunk) {
-    std::unique_ptr<Program>& wanted = chunk ? reads_ : decodes_;
-    std::unique_ptr<Program>& other = chunk ? decodes_ : reads_;
+  // With the caches as they are.
+  Result<Program*> program(Reading how) {
+    std::unique_ptr<Program>& wanted = programs_[index(how)];
     if (wanted) return wanted.get();
-    const std::int64_t tokens = chunk ? options.chunk : 1;
-    const Program* beside = other ? other.get() : old_.get();
-    TESSERA_TRY(wanted, Program::open(source, options.compile, tokens, room, *device, beside));
-    if (other) {
-      TESSERA_DO(wanted->share_caches(*other));
+    const Program* other = any();
+    TESSERA_TRY(Prepared prepared, library->prepared(sizes(how), *device));
+    wanted = std::make_unique<Program>(sizes(how), std::move(prepared), *device);
+    if (other != nullptr) {
+      if (const Result<void> shared = wanted->share_caches(*other); !shared.ok()) {
+        wanted.reset();
+        return shared.error();
+      }
     } else {
       clear(*wanted);
     }
     return wanted.get();
+  }
+
+  // Whatever there is of them: they have the same caches.
+  Program* any() const {
+    for (const std::unique_ptr<Program>& p : programs_) {
+      if (p) return p.get();
+    }
+    return nullptr;
   }
 
   // Makes room for so many tokens in all.
@@ -118,14 +170,14 @@ class Decoder::Impl {
     if (tokens <= room) return {};
     const std::int64_t before = room;
     while (room < tokens) room = std::min(room * kGrowth, capacity);
-    old_ = std::move(decodes_ ? decodes_ : reads_);
-    decodes_.reset();
-    reads_.reset();
-    const bool chunk = old_->tokens() > 1;
-    const Result<Program*> next = program(chunk);
+    std::size_t kept = 0;
+    while (!programs_[kept]) ++kept;
+    old_ = std::move(programs_[kept]);
+    for (std::unique_ptr<Program>& p : programs_) p.reset();
+    const Result<Program*> next = program(kReadings[kept]);
     if (!next.ok()) {
       room = before;
-      (chunk ? reads_ : decodes_) = std::move(old_);
+      programs_[kept] = std::move(old_);
       return next.error();
     }
     move_caches(*old_, **next);
@@ -133,13 +185,28 @@ class Decoder::Impl {
     return {};
   }
 
+  // Tokens that the program may read at once; its logits.
+  Result<const float*> read(Reading how, std::span<const std::int32_t> tokens) {
+    TESSERA_TRY(Program* const reader, program(how));
+    TESSERA_TRY(const float* logits, reader->run(tokens, position));
+    position += std::ssize(tokens);
+    return logits;
+  }
+
   gguf::File file;
   DecoderOptions options;
-  ModelSource source;
+  std::shared_ptr<Library> library;
   std::unique_ptr<runtime::Device> device;
   std::int64_t vocabulary = 0, capacity = 0, room = 0, position = 0;
 
  private:
+  static std::size_t index(Reading how) { return static_cast<std::size_t>(how); }
+  Sizes sizes(Reading how) const {
+    if (how == Reading::kOne) return {1, 1, room};
+    if (how == Reading::kEach) return {options.each, options.each, room};
+    return {options.chunk, 1, room};
+  }
+
   // Rows that are not read are multiplied by 0: they must be numbers.
   static void clear(Program& program) {
     for (std::size_t i = 0; i < program.caches(); ++i)
@@ -156,8 +223,9 @@ class Decoder::Impl {
     }
   }
 
-  // One of the first two is always there; the third while its caches are moved to a larger one.
-  std::unique_ptr<Program> reads_, decodes_, old_;
+  // One of the first is always there; the last while its caches are moved to a larger one.
+  std::array<std::unique_ptr<Program>, kReadings.size()> programs_;
+  std::unique_ptr<Program> old_;
 };
 
 Decoder::Decoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -166,21 +234,31 @@ Decoder& Decoder::operator=(Decoder&&) noexcept = default;
 Decoder::~Decoder() = default;
 
 Result<Decoder> Decoder::open(const std::string& path, const DecoderOptions& options) {
-  TESSERA_TRY(gguf::File file, gguf::File::open(path));
+  TESSERA_TRY(gguf::File file, checkpoint::open(path));
   TESSERA_TRY(const gguf::Architecture architecture, gguf::read_architecture(file));
-  if (options.chunk < 2 || options.capacity < 0)
-    return invalid("{} tokens at once, {} in all", options.chunk, options.capacity);
+  if (options.chunk < 2 || options.each < 1 || options.capacity < 0) {
+    return invalid("{} and {} tokens at once, {} in all", options.chunk, options.each,
+                   options.capacity);
+  }
   if (options.compile.target.is_gpu())
     return make_error(ErrorCode::kUnsupported, "decoding on {}", options.compile.target.name);
-  auto impl = std::make_unique<Impl>(std::move(file), options, architecture, path);
-  TESSERA_TRY(impl->device,
-              runtime::open_device(options.compile.target.kind,
-                                   {.threads = options.compile.target.code_threads()}));
-  TESSERA_DO(impl->program(/*chunk=*/false));
+  return start(std::make_unique<Impl>(std::move(file), options, architecture,
+                                      std::make_shared<Library>(path, options.compile)));
+}
+
+Result<Decoder> Decoder::another() const {
+  TESSERA_TRY(const gguf::Architecture architecture, gguf::read_architecture(file()));
+  return start(std::make_unique<Impl>(file(), impl_->options, architecture, impl_->library));
+}
+
+Result<Decoder> Decoder::start(std::unique_ptr<Impl> impl) {
+  const target::Target& target = impl->options.compile.target;
+  TESSERA_TRY(impl->device, runtime::open_device(target.kind, {.threads = target.code_threads()}));
+  if (const auto program = impl->program(Reading::kOne); !program.ok()) return program.error();
   return Decoder(std::move(impl));
 }
 
-Result<std::span<const float>> Decoder::step(std::span<const std::int32_t> tokens) {
+Result<void> Decoder::check(std::span<const std::int32_t> tokens) const {
   if (tokens.empty()) return invalid("no tokens");
   for (const std::int32_t t : tokens) {
     if (t < 0 || t >= vocabulary())
@@ -190,34 +268,90 @@ Result<std::span<const float>> Decoder::step(std::span<const std::int32_t> token
   if (count > capacity() - position())
     return invalid("{} tokens behind {} others: there is room for {}", count, position(),
                    capacity());
-  TESSERA_DO(impl_->reserve(position() + count));
+  return {};
+}
+
+Result<std::span<const float>> Decoder::step(std::span<const std::int32_t> tokens) {
+  TESSERA_DO(check(tokens));
+  TESSERA_DO(impl_->reserve(position() + std::ssize(tokens)));
   const std::int64_t begun = position();
   const float* logits = nullptr;
   while (!tokens.empty()) {
     const bool chunk = static_cast<std::int64_t>(tokens.size()) >= kFewTokens;
-    const Result<Program*> program = impl_->program(chunk);
     const auto part = tokens.first(
         std::min(tokens.size(), static_cast<std::size_t>(chunk ? impl_->options.chunk : 1)));
-    const Result<const float*> run =
-        program.ok() ? (*program)->run(part, position()) : Result<const float*>(program.error());
+    const Result<const float*> run = impl_->read(chunk ? Reading::kChunk : Reading::kOne, part);
     if (!run.ok()) {
       impl_->position = begun;
       return run.error();
     }
     logits = *run;
-    impl_->position += static_cast<std::int64_t>(part.size());
     tokens = tokens.subspan(part.size());
   }
   return std::span<const float>(logits, static_cast<std::size_t>(vocabulary()));
+}
+
+Result<std::span<const float>> Decoder::step_each(std::span<const std::int32_t> tokens) {
+  if (std::ssize(tokens) > each())
+    return invalid("{} tokens with logits each, {} at most", tokens.size(), each());
+  if (tokens.size() == 1) return step(tokens);
+  TESSERA_DO(check(tokens));
+  TESSERA_DO(impl_->reserve(position() + std::ssize(tokens)));
+  TESSERA_TRY(const float* logits, impl_->read(Reading::kEach, tokens));
+  return std::span<const float>(logits, tokens.size() * static_cast<std::size_t>(vocabulary()));
 }
 
 Result<void> Decoder::warm_up(std::int64_t tokens) {
   if (tokens < 0 || tokens > capacity())
     return invalid("{} tokens: there is room for {}", tokens, capacity());
   TESSERA_DO(impl_->reserve(tokens));
-  for (const bool chunk : {false, true}) {
-    if (const auto program = impl_->program(chunk); !program.ok()) return program.error();
+  for (const Reading how : kReadings) {
+    if (how == Reading::kEach && each() == 1) continue;
+    if (const auto program = impl_->program(how); !program.ok()) return program.error();
   }
+  return {};
+}
+
+NamedTensors Decoder::memory() const {
+  NamedTensors out;
+  Program& program = *impl_->any();
+  for (std::size_t i = 0; i < program.caches(); ++i) {
+    const Shape& from = program.cache_type(i).shape;  // [1, heads, room, size]
+    HostTensor rows(DType::kF32, {from[1], position(), from[3]});
+    for (std::int64_t h = 0; h < from[1]; ++h) {
+      std::copy_n(program.cache(i) + h * from[2] * from[3], position() * from[3],
+                  rows.as<float>() + h * position() * from[3]);
+    }
+    out.push_back({program.cache_name(i), std::move(rows)});
+  }
+  return out;
+}
+
+Result<void> Decoder::restore(const NamedTensors& memory, std::int64_t position) {
+  if (position < 0 || position > capacity())
+    return invalid("{} tokens: there is room for {}", position, capacity());
+  TESSERA_DO(impl_->reserve(position));
+  Program& program = *impl_->any();
+  std::vector<const HostTensor*> rows;
+  for (std::size_t i = 0; i < program.caches(); ++i) {
+    const std::string& name = program.cache_name(i);
+    const auto at = std::ranges::find(memory, name, &NamedTensor::name);
+    if (at == memory.end()) return invalid("there is no tensor '{}'", name);
+    const Shape& to = program.cache_type(i).shape;
+    const Shape wanted = {to[1], position, to[3]};
+    if (at->tensor.dtype() != DType::kF32 || at->tensor.shape() != wanted)
+      return invalid("tensor '{}' is {} {}, f32 {} needed", name, to_text(at->tensor.dtype()),
+                     to_text(at->tensor.shape()), to_text(wanted));
+    rows.push_back(&at->tensor);
+  }
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const Shape& to = program.cache_type(i).shape;
+    for (std::int64_t h = 0; h < to[1]; ++h) {
+      std::copy_n(rows[i]->as<float>() + h * position * to[3], position * to[3],
+                  program.cache(i) + h * to[2] * to[3]);
+    }
+  }
+  impl_->position = position;
   return {};
 }
 
@@ -228,6 +362,7 @@ void Decoder::rewind(std::int64_t position) {
 std::int64_t Decoder::position() const { return impl_->position; }
 std::int64_t Decoder::capacity() const { return impl_->capacity; }
 std::int64_t Decoder::vocabulary() const { return impl_->vocabulary; }
+std::int64_t Decoder::each() const { return impl_->options.each; }
 const gguf::File& Decoder::file() const { return impl_->file; }
 
 }  // namespace tessera::app

@@ -16,7 +16,6 @@ using tokenizer::Vocabulary;
 
 std::string key(std::string_view name) { return "tokenizer.ggml." + std::string(name); }
 
-// Names of control tokens that end a turn of a chat or a text. Files say one of them alone.
 bool ends_by_name(std::string_view text) {
   static const std::set<std::string_view> ends = {
       "<|eot_id|>", "<|im_end|>", "<|end|>",         "<end_of_turn>", "<|endoftext|>",
@@ -69,14 +68,18 @@ Result<void> read_roles(const gguf::File& file, Vocabulary* v) {
     TESSERA_TRY(const std::optional<Token> id, role(file, name, *v));
     if (id) v->also_end.push_back(*id);
   }
-  for (std::size_t i = 0; i < std::min(v->kinds.size(), v->tokens.size()); ++i) {
-    if (v->kinds[i] == TokenKind::kControl && ends_by_name(v->tokens[i]))
-      v->also_end.push_back(static_cast<Token>(i));
-  }
+  add_ends_by_name(v);
   return {};
 }
 
 }  // namespace
+
+void add_ends_by_name(Vocabulary* v) {
+  for (std::size_t i = 0; i < std::min(v->kinds.size(), v->tokens.size()); ++i) {
+    if (v->kinds[i] == TokenKind::kControl && ends_by_name(v->tokens[i]))
+      v->also_end.push_back(static_cast<Token>(i));
+  }
+}
 
 Result<Vocabulary> gguf_vocabulary(const gguf::File& file) {
   Vocabulary v;

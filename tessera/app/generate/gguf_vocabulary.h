@@ -1,4 +1,4 @@
-// The vocabulary and the chat template in the metadata of a GGUF file.
+// The vocabulary in the metadata of a GGUF file.
 #pragma once
 
 #include "tessera/frontend/gguf/file.h"
@@ -8,5 +8,8 @@ namespace tessera::app {
 
 // Errors name the file and the key, or what is not supported.
 Result<tokenizer::Vocabulary> gguf_vocabulary(const gguf::File& file);
+
+// Control tokens whose names say that they end a turn of a chat or a text: files name one of them.
+void add_ends_by_name(tokenizer::Vocabulary* vocabulary);
 
 }  // namespace tessera::app

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/app/generate/lookup.h"
 #include "tessera/app/generate/stop_strings.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/invalid.h"
@@ -47,6 +48,29 @@ Result<std::span<const float>> TextSession::read(std::span<const Token> tokens, 
   return logits;
 }
 
+Result<std::span<const float>> TextSession::advance(std::span<const Token> text, std::int64_t most,
+                                                    Ahead* ahead, TextResult* out) {
+  const Token token = text.back();
+  if (ahead->right < ahead->guess.size() && ahead->guess[ahead->right] == token) {
+    read_.push_back(token);
+    ++ahead->right;
+    ++out->right_tokens;
+    const std::size_t row = ahead->logits.size() / (ahead->guess.size() + 1);
+    return ahead->logits.subspan(ahead->right * row, row);
+  }
+  if (ahead->right < ahead->guess.size()) model_.rewind(std::ssize(read_));
+  const std::int64_t room = model_.capacity() - std::ssize(read_) - 1;
+  const std::int64_t guesses = std::min({model_.most_each() - 1, room, most});
+  ahead->guess = looked_up(text, static_cast<std::size_t>(std::max<std::int64_t>(guesses, 0)));
+  ahead->right = 0;
+  std::vector<Token> tokens = {token};
+  tokens.insert(tokens.end(), ahead->guess.begin(), ahead->guess.end());
+  out->guessed_tokens += std::ssize(ahead->guess);
+  TESSERA_TRY(ahead->logits, tokens.size() == 1 ? model_.step(tokens) : model_.step_each(tokens));
+  read_.push_back(token);
+  return ahead->logits.first(ahead->logits.size() / tokens.size());
+}
+
 Result<TextResult> TextSession::run(std::span<const Token> prompt, const TextOptions& options,
                                     const Emit& emit, const GoOn& go_on) {
   if (prompt.empty()) return invalid("the prompt has no token");
@@ -76,6 +100,7 @@ Result<TextResult> TextSession::run(std::span<const Token> prompt, const TextOpt
   std::vector<Token> before(prompt.begin(), prompt.end());
   tokenizer::TextStream stream(tokenizer_, true);
   StopStrings stops(options.stops);
+  Ahead ahead;
   const auto give = [&](const std::string& text) {
     if (text.empty()) return;
     out.text += text;
@@ -105,13 +130,16 @@ Result<TextResult> TextSession::run(std::span<const Token> prompt, const TextOpt
       out.end = TextEnd::kCapacity;
       break;
     }
-    TESSERA_TRY(logits, read(std::span(&token, 1), go_on, &interrupted));
+    const std::int64_t left =
+        options.max_tokens > 0 ? options.max_tokens - std::ssize(out.tokens) : model_.capacity();
+    TESSERA_TRY(logits, advance(before, left - 1, &ahead, &out));
   }
   if (!stops.stopped()) {
     give(stops.push(stream.finish()));
     give(stops.finish());
   }
   out.decode_s = seconds_since(begin);
+  model_.rewind(std::ssize(read_));  // without what was guessed wrong
   return out;
 }
 

@@ -17,6 +17,7 @@
 #include "tessera/app/bench/peer_driver.h"
 #include "tessera/app/bench/pool_bench.h"
 #include "tessera/app/cli/bench/output.h"
+#include "tessera/app/cli/bench/text.h"
 #include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
@@ -37,7 +38,8 @@ struct BenchArgs {
   ModelArgs model;
   ModelBenchArgs model_bench;
   std::vector<std::string> ops, peers;
-  std::string suite, schedule, target = "host", record;
+  std::string suite, schedule, target = "host", record, generate;
+  const Option *gave_samples = nullptr, *gave_time_limit = nullptr;
   int threads = 0;
   int samples = 20;
   double time_limit_s = 10, duration_s = 0, warmup_s = 0;
@@ -279,8 +281,24 @@ int bench_ops(const BenchArgs& args, const target::Target& target, const SuiteLi
   return wrong ? kWrongNumbers : kOk;
 }
 
+int bench_generate(const BenchArgs& args) {
+  const bool others = !args.ops.empty() || !args.suite.empty() || !args.peers.empty();
+  if (args.model.model.empty() || others) {
+    return report({ErrorCode::kInvalidArgument,
+                   "--generate times one language model; give its file or folder alone"});
+  }
+  TextBenchArgs text{.generate = args.generate,
+                     .threads = args.threads,
+                     .json = args.json,
+                     .no_cache = args.model_bench.no_cache};
+  if (args.gave_samples->count() > 0) text.samples = args.samples;
+  if (args.gave_time_limit->count() > 0) text.time_limit_s = args.time_limit_s;
+  return bench_text(args.model.model, text);
+}
+
 int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
+  if (!args.generate.empty()) return bench_generate(args);
   if (args.pool) return bench_pool(args);
   runtime::TimingOptions timing{.samples = args.samples, .time_limit_s = args.time_limit_s};
   if (args.duration_s > 0) {
@@ -322,6 +340,7 @@ void add_bench(Flags& app, std::function<int()>* run) {
       "  tessera bench model.onnx --shape input:1x3x224x224 --profile\n"
       "  tessera bench model.onnx --batch 8 --warmup 1s --duration 10s\n"
       "  tessera bench out                          # an artifact of `tessera compile`\n"
+      "  tessera bench model.gguf --generate prompt=512,tokens=128\n"
       "  tessera bench --op matmul:M=1024,N=1024,K=1024 --threads 1 --peers openblas,blis,acl "
       "--json\n"
       "  tessera bench --suite bench/suites/core.txt --peers all");
@@ -363,9 +382,13 @@ void add_bench(Flags& app, std::function<int()>* run) {
       ->excludes("--plan");
   add_target_option(*sub, args->target, TargetUse::kRun);
   add_fast_math_option(*sub, args->model);
-  sub->add_option("--samples", args->samples, "Clean samples of each")->check(range(1, 10000));
-  sub->add_duration("--time-limit", args->time_limit_s,
-                    "For each model, operation and peer: 90s, 5m");
+  sub->add_option("--generate", args->generate,
+                  "Time a language model instead: prompt=512,tokens=128 are the tokens it reads, "
+                  "and generates behind them");
+  args->gave_samples =
+      sub->add_option("--samples", args->samples, "Clean samples of each")->check(range(1, 10000));
+  args->gave_time_limit = sub->add_duration("--time-limit", args->time_limit_s,
+                                            "For each model, operation and peer: 90s, 5m");
   sub->add_duration("--duration", args->duration_s,
                     "Call each for this long and time every call, instead of --samples: the "
                     "percentiles are those of single calls")

@@ -1,38 +1,50 @@
 #include "tessera/app/cli/generate/conversation.h"
 
-#include "tessera/app/generate/gguf_vocabulary.h"
+#include "tessera/app/cli/common/command.h"
+#include "tessera/app/cli/common/model_args.h"
+#include "tessera/app/cli/common/progress.h"
+#include "tessera/app/generate/model_text.h"
+#include "tessera/machine/runtime/device/devices.h"
 #include "tessera/support/invalid.h"
 
 namespace tessera::cli {
 
+Result<app::DecoderOptions> decoder_options(int threads, bool no_cache, std::int64_t context) {
+  app::DecoderOptions out;
+  TESSERA_TRY(const target::Target machine, runtime::resolve_target("host"));
+  out.compile.target = target::code_target(machine, threads);
+  out.compile.cache = kernel_cache(no_cache);
+  out.compile.progress = build_progress();
+  out.capacity = context;
+  return out;
+}
+
 Result<std::unique_ptr<TextModel>> TextModel::open(const std::string& path,
                                                    const app::DecoderOptions& options) {
   // A vocabulary that cannot be used is found before weights are packed.
-  TESSERA_TRY(const gguf::File file, gguf::File::open(path));
-  TESSERA_TRY(tokenizer::Vocabulary vocabulary, app::gguf_vocabulary(file));
-  Result<tokenizer::Tokenizer> tokenizer = tokenizer::Tokenizer::make(std::move(vocabulary));
+  TESSERA_TRY(app::ModelText text, app::read_model_text(path));
+  Result<tokenizer::Tokenizer> tokenizer = tokenizer::Tokenizer::make(std::move(text.vocabulary));
   if (!tokenizer.ok()) return tokenizer.error().with_context(path);
   TESSERA_TRY(app::Decoder decoder, app::Decoder::open(path, options));
   if (decoder.vocabulary() < static_cast<std::int64_t>(tokenizer->size())) {
     return invalid("{}: the model knows {} tokens, and its vocabulary has {}", path,
                    decoder.vocabulary(), tokenizer->size());
   }
-  return std::unique_ptr<TextModel>(new TextModel(std::move(decoder), std::move(*tokenizer)));
+  return std::unique_ptr<TextModel>(
+      new TextModel(std::move(decoder), std::move(*tokenizer), std::move(text.chat_template)));
 }
 
 Result<app::ChatFormat> TextModel::chat_format() const {
-  const gguf::File& file = decoder_.file();
-  TESSERA_TRY(const std::string_view text, file.text("tokenizer.chat_template", ""));
-  if (text.empty()) {
+  if (chat_template_.empty()) {
     return make_error(ErrorCode::kUnsupported,
                       "{} has no chat template; give the text by --prompt without --chat",
-                      file.name());
+                      decoder_.file().name());
   }
   const tokenizer::Vocabulary& v = tokenizer_.vocabulary();
   const auto name = [&](const std::optional<tokenizer::Token>& token) {
     return token ? v.tokens[static_cast<std::size_t>(*token)] : std::string();
   };
-  return app::ChatFormat::recognise(text, name(v.begin), name(v.end));
+  return app::ChatFormat::recognise(chat_template_, name(v.begin), name(v.end));
 }
 
 Result<std::vector<tokenizer::Token>> Conversation::ask(const std::string& user) {

@@ -13,7 +13,10 @@
 
 namespace tessera::cli {
 
-// The decoder of a GGUF file as sessions see it.
+// For this machine. 0 threads: as many as are best; 0 tokens of context: as DecoderOptions says.
+Result<app::DecoderOptions> decoder_options(int threads, bool no_cache, std::int64_t context);
+
+// The decoder of a file or folder as sessions see it.
 class TextModel final : public app::LanguageModel {
  public:
   static Result<std::unique_ptr<TextModel>> open(const std::string& path,
@@ -22,6 +25,10 @@ class TextModel final : public app::LanguageModel {
   Result<std::span<const float>> step(std::span<const tokenizer::Token> tokens) override {
     return decoder_.step(tokens);
   }
+  Result<std::span<const float>> step_each(std::span<const tokenizer::Token> tokens) override {
+    return decoder_.step_each(tokens);
+  }
+  std::int64_t most_each() const override { return decoder_.each(); }
   void rewind(std::int64_t position) override { decoder_.rewind(position); }
   std::int64_t capacity() const override { return decoder_.capacity(); }
 
@@ -31,11 +38,14 @@ class TextModel final : public app::LanguageModel {
   Result<app::ChatFormat> chat_format() const;
 
  private:
-  TextModel(app::Decoder decoder, tokenizer::Tokenizer tokenizer)
-      : decoder_(std::move(decoder)), tokenizer_(std::move(tokenizer)) {}
+  TextModel(app::Decoder decoder, tokenizer::Tokenizer tokenizer, std::string chat_template)
+      : decoder_(std::move(decoder)),
+        tokenizer_(std::move(tokenizer)),
+        chat_template_(std::move(chat_template)) {}
 
   app::Decoder decoder_;
   tokenizer::Tokenizer tokenizer_;
+  std::string chat_template_;
 };
 
 // The tokens of a conversation so far; answers are added as they were generated.

@@ -9,7 +9,8 @@
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/cli/generate/conversation.h"
-#include "tessera/machine/runtime/device/devices.h"
+#include "tessera/app/compile/model_source.h"
+#include "tessera/app/generate/memory_file.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/files.h"
 #include "tessera/support/invalid.h"
@@ -20,7 +21,8 @@ namespace {
 struct GenerateArgs {
   std::string model, prompt, prompt_file, system;
   app::TextOptions text{.max_tokens = 256};
-  std::int64_t context = 0;
+  std::string save_cache, load_cache;
+  std::int64_t context = 0, lookup = 1;
   int threads = 0;
   bool chat = false, json = false, no_cache = false;
   const Option *gave_prompt = nullptr, *gave_file = nullptr, *gave_system = nullptr,
@@ -46,11 +48,15 @@ void print_statistics(const app::TextResult& r) {
   };
   const std::int64_t read = r.prompt_tokens - r.reused_tokens;
   const auto generated = static_cast<std::int64_t>(r.tokens.size());
-  fmt::print(stderr, "tessera: prompt {} tokens{}, {} ({}); generated {}, {} ({}); {}\n",
+  fmt::print(stderr, "tessera: prompt {} tokens{}, {} ({}); generated {}, {} ({}){}; {}\n",
              r.prompt_tokens,
              r.reused_tokens > 0 ? fmt::format(" ({} remembered)", r.reused_tokens) : "",
              time_text(r.prompt_s), rate(read, r.prompt_s), generated, time_text(r.decode_s),
-             rate(generated, r.decode_s), app::to_text(r.end));
+             rate(generated, r.decode_s),
+             r.guessed_tokens > 0
+                 ? fmt::format(", {} of {} guesses right", r.right_tokens, r.guessed_tokens)
+                 : "",
+             app::to_text(r.end));
 }
 
 void print_result(const app::TextResult& r, const GenerateArgs& args) {
@@ -60,6 +66,8 @@ void print_result(const app::TextResult& r, const GenerateArgs& args) {
               {"end", app::to_text(r.end)},
               {"prompt_tokens", r.prompt_tokens},
               {"reused_tokens", r.reused_tokens},
+              {"guessed_tokens", r.guessed_tokens},
+              {"right_tokens", r.right_tokens},
               {"prompt_s", r.prompt_s},
               {"decode_s", r.decode_s}});
 }
@@ -108,12 +116,9 @@ int chat_loop(TextModel& model, app::TextSession& session, Conversation conversa
 }
 
 Result<std::unique_ptr<TextModel>> open_text_model(const GenerateArgs& args) {
-  app::DecoderOptions options;
-  TESSERA_TRY(const target::Target machine, runtime::resolve_target("host"));
-  options.compile.target = target::code_target(machine, args.threads);
-  options.compile.cache = kernel_cache(args.no_cache);
-  options.compile.progress = build_progress();
-  options.capacity = args.context;
+  TESSERA_TRY(app::DecoderOptions options,
+              decoder_options(args.threads, args.no_cache, args.context));
+  options.each = args.lookup;
   return TextModel::open(args.model, options);
 }
 
@@ -126,6 +131,23 @@ Result<app::TextResult> generate_once(TextModel& model, app::TextSession& sessio
   if (tokens.empty())
     return invalid("the prompt is empty; give one by --prompt, --prompt-file or standard input");
   return answer(model, session, tokens, args);
+}
+
+Result<void> load_cache(TextModel& model, app::TextSession& session, const GenerateArgs& args) {
+  if (args.load_cache.empty()) return {};
+  TESSERA_TRY(std::vector<tokenizer::Token> tokens,
+              app::load_memory(args.load_cache, model.decoder(), app::file_digest(args.model)));
+  session.remember(std::move(tokens));
+  return {};
+}
+
+// The exit code `code`, unless what is remembered cannot be written.
+int save_cache(TextModel& model, const app::TextSession& session, const GenerateArgs& args,
+               int code) {
+  if (args.save_cache.empty()) return code;
+  const Result<void> saved = app::save_memory(args.save_cache, model.decoder(),
+                                              session.remembered(), app::file_digest(args.model));
+  return saved.ok() ? code : report(saved.error());
 }
 
 int generate_command(GenerateArgs args) {
@@ -142,6 +164,8 @@ int generate_command(GenerateArgs args) {
   if (!model.ok()) return report_model(model.error());
   catch_interrupt();
   app::TextSession session(**model, (*model)->tokenizer());
+  if (const Result<void> loaded = load_cache(**model, session, args); !loaded.ok())
+    return report(loaded.error());
   std::optional<Conversation> conversation;
   if (args.chat) {
     auto format = (*model)->chat_format();
@@ -149,11 +173,15 @@ int generate_command(GenerateArgs args) {
     std::optional<std::string> system;
     if (args.gave_system->count() > 0) system = args.system;
     conversation.emplace((*model)->tokenizer(), std::move(*format), system);
-    if (!gave && terminal) return chat_loop(**model, session, std::move(*conversation), args);
+    if (!gave && terminal) {
+      const int code = chat_loop(**model, session, std::move(*conversation), args);
+      return save_cache(**model, session, args, code);
+    }
   }
   const auto out = generate_once(**model, session, std::move(conversation), args);
   if (!out.ok()) return report(out.error());
-  return out->end == app::TextEnd::kInterrupted ? interrupt_code() : kOk;
+  const int code = out->end == app::TextEnd::kInterrupted ? interrupt_code() : kOk;
+  return save_cache(**model, session, args, code);
 }
 
 void add_sampling_options(Flags* sub, const std::shared_ptr<GenerateArgs>& args) {
@@ -175,13 +203,15 @@ void add_sampling_options(Flags* sub, const std::shared_ptr<GenerateArgs>& args)
 }  // namespace
 
 void add_generate(Flags& app, std::function<int()>* run) {
-  Flags* sub = app.add_subcommand("generate", "Generate text with a language model (GGUF)");
+  Flags* sub = app.add_subcommand("generate", "Generate text with a language model");
   sub->footer(
       "Examples:\n  tessera generate model.gguf --prompt 'The capital of France is'\n"
       "  tessera generate model.gguf --chat\n"
       "  tessera generate model.gguf --chat --temperature 0.8 < question.txt");
   const auto args = std::make_shared<GenerateArgs>();
-  sub->add_option("MODEL", args->model, "GGUF file")->required()->check(existing_file());
+  sub->add_option("MODEL", args->model,
+                  "GGUF file, or a folder with config.json, safetensors and tokenizer.json")
+      ->required();
   Option* prompt = sub->add_option("--prompt", args->prompt,
                                    "Text to continue; otherwise standard input is read");
   Option* file = sub->add_option("--prompt-file", args->prompt_file, "A file with that text")
@@ -203,6 +233,16 @@ void add_generate(Flags& app, std::function<int()>* run) {
   sub->add_option("--context", args->context,
                   "Tokens that the model remembers; 0: as many as it was made for, at most 4096")
       ->check(non_negative());
+  sub->add_option(
+         "--lookup", args->lookup,
+         "Read up to this many tokens at once, guessed from what was said before: the same "
+         "text, sooner where it repeats itself (1: no guesses)")
+      ->check(range(1, 8));
+  sub->add_option("--save-cache", args->save_cache,
+                  "File to keep what the model remembers of prompt and answer in");
+  sub->add_option("--load-cache", args->load_cache,
+                  "Such a file: a prompt that begins in the same way is not read again")
+      ->check(existing_file());
   add_threads_option(*sub, args->threads, "Threads of the code");
   add_cache_option(*sub, args->no_cache);
   sub->add_flag("--json", args->json, "Print JSON when all is generated");
