@@ -69,12 +69,14 @@ double TextBench::decode_tokens_per_s(const TextBenchOptions& options) const {
 
 Result<TextBench> bench_text(Decoder& decoder, const TextBenchOptions& options) {
   const std::int64_t all = options.prompt + options.tokens;
-  if (options.prompt < 1 || options.tokens < 1 || options.samples < 1)
+  if (options.prompt < 1 || options.tokens < 1 || options.samples < 1) {
     return invalid("{} tokens behind {}, {} times", options.tokens, options.prompt,
                    options.samples);
-  if (all > decoder.capacity())
+  }
+  if (all > decoder.capacity()) {
     return invalid("{} tokens behind {}: there is room for {}", options.tokens, options.prompt,
                    decoder.capacity());
+  }
   std::vector<std::int32_t> prompt;
   Rng rng(kSeed);
   for (std::int64_t i = 0; i < options.prompt; ++i)

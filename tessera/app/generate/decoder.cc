@@ -265,9 +265,10 @@ Result<void> Decoder::check(std::span<const std::int32_t> tokens) const {
       return invalid("the model has {} tokens, not {}", vocabulary(), t);
   }
   const auto count = static_cast<std::int64_t>(tokens.size());
-  if (count > capacity() - position())
+  if (count > capacity() - position()) {
     return invalid("{} tokens behind {} others: there is room for {}", count, position(),
                    capacity());
+  }
   return {};
 }
 
@@ -339,9 +340,10 @@ Result<void> Decoder::restore(const NamedTensors& memory, std::int64_t position)
     if (at == memory.end()) return invalid("there is no tensor '{}'", name);
     const Shape& to = program.cache_type(i).shape;
     const Shape wanted = {to[1], position, to[3]};
-    if (at->tensor.dtype() != DType::kF32 || at->tensor.shape() != wanted)
+    if (at->tensor.dtype() != DType::kF32 || at->tensor.shape() != wanted) {
       return invalid("tensor '{}' is {} {}, f32 {} needed", name, to_text(at->tensor.dtype()),
                      to_text(at->tensor.shape()), to_text(wanted));
+    }
     rows.push_back(&at->tensor);
   }
   for (std::size_t i = 0; i < rows.size(); ++i) {

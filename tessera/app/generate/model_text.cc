@@ -74,9 +74,10 @@ Result<ModelText> of_folder(const std::string& folder) {
     return make_error(ErrorCode::kUnsupported, "{}: there is no tokenizer.json", folder);
   }
   TESSERA_TRY(const MappedFile file, MappedFile::open(in("tokenizer.json")));
-  if (file.bytes().size() > kMostBytes)
+  if (file.bytes().size() > kMostBytes) {
     return invalid("{}: {} bytes, {} at most", in("tokenizer.json"), file.bytes().size(),
                    kMostBytes);
+  }
   Result<Vocabulary> read = tokenizer::parse_tokenizer_json(file.bytes());
   if (!read.ok()) return read.error().with_context(folder);
   ModelText out{std::move(*read), ""};

@@ -17,7 +17,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char *kWhole = "model.safetensors", *kIndex = "model.safetensors.index.json";
+constexpr const char *kConfig = "config.json", *kWhole = "model.safetensors",
+                     *kIndex = "model.safetensors.index.json";
 
 // Numbers of a GGUF file.
 const gguf::BlockType* block_type(DType dtype) {
@@ -55,9 +56,10 @@ class FolderReader {
       if (const Result<void> taken = take(std::move(entry)); !taken.ok())
         return taken.error().with_context(shard.name);
     }
-    if (found < shard.wanted.size())
+    if (found < shard.wanted.size()) {
       return invalid("{}: {} of the tensors that {} places here are missing", shard.name,
                      shard.wanted.size() - found, kIndex);
+    }
     return {};
   }
 
@@ -122,6 +124,10 @@ Result<gguf::File> read_all(std::string_view config, const std::string& config_n
   return gguf::File::of(std::move(contents));
 }
 
+std::string inside(const std::string& folder, std::string_view name) {
+  return fmt::format("{}/{}", folder, name);
+}
+
 bool exists(const std::string& path) {
   std::error_code error;
   return std::filesystem::is_regular_file(path, error);
@@ -147,11 +153,11 @@ Result<std::map<std::string, std::set<std::string, std::less<>>>> read_index(
 Result<std::map<std::string, std::set<std::string, std::less<>>>> shards_of(
     const std::string& folder) {
   std::map<std::string, std::set<std::string, std::less<>>> out;
-  if (exists(folder + "/" + kWhole)) {
+  if (exists(inside(folder, kWhole))) {
     out[kWhole] = {};
     return out;
   }
-  if (exists(folder + "/" + kIndex)) return read_index(folder + "/" + kIndex);
+  if (exists(inside(folder, kIndex))) return read_index(inside(folder, kIndex));
   return make_error(ErrorCode::kUnsupported, "{}: neither {} nor {} is there", folder, kWhole,
                     kIndex);
 }
@@ -159,24 +165,24 @@ Result<std::map<std::string, std::set<std::string, std::less<>>>> shards_of(
 }  // namespace
 
 Result<gguf::File> open_folder(const std::string& path) {
-  if (!exists(path + "/config.json")) return invalid("{}: a folder without config.json", path);
-  TESSERA_TRY(const MappedFile config, MappedFile::open(path + "/config.json"));
+  if (!exists(inside(path, kConfig))) return invalid("{}: a folder without config.json", path);
+  TESSERA_TRY(const MappedFile config, MappedFile::open(inside(path, kConfig)));
   TESSERA_TRY(auto places, shards_of(path));
   auto kept = std::make_shared<Kept>();
   std::vector<Shard> shards;
   for (auto& [name, tensors] : places) {
-    TESSERA_TRY(MappedFile file, MappedFile::open(path + "/" + name));
-    shards.push_back({path + "/" + name, file.bytes(), std::move(tensors)});
+    TESSERA_TRY(MappedFile file, MappedFile::open(inside(path, name)));
+    shards.push_back({inside(path, name), file.bytes(), std::move(tensors)});
     kept->files.push_back(std::move(file));
   }
-  return read_all(config.bytes(), path + "/config.json", shards, std::move(kept), path);
+  return read_all(config.bytes(), inside(path, kConfig), shards, std::move(kept), path);
 }
 
 Result<std::vector<std::string>> folder_files(const std::string& path) {
   TESSERA_TRY(const auto places, shards_of(path));
-  std::vector<std::string> out = {path + "/config.json"};
-  if (!places.contains(kWhole)) out.push_back(path + "/" + kIndex);
-  for (const auto& [name, tensors] : places) out.push_back(path + "/" + name);
+  std::vector<std::string> out = {inside(path, kConfig)};
+  if (!places.contains(kWhole)) out.push_back(inside(path, kIndex));
+  for (const auto& [name, tensors] : places) out.push_back(inside(path, name));
   return out;
 }
 
@@ -185,7 +191,7 @@ Result<gguf::File> parse_folder(std::string_view config, std::string_view safete
   auto kept = std::make_shared<Kept>();
   kept->bytes = std::move(owner);
   const std::vector<Shard> shards = {{kWhole, safetensors, {}}};
-  return read_all(config, "config.json", shards, std::move(kept), std::move(name));
+  return read_all(config, kConfig, shards, std::move(kept), std::move(name));
 }
 
 }  // namespace tessera::checkpoint

@@ -71,16 +71,18 @@ Result<void> read_sizes(const File& file, const Fields& f, Architecture* a) {
   TESSERA_TRY(a->key, f.size("attention.key_length", a->hidden / a->heads));
   TESSERA_TRY(a->value, f.size("attention.value_length", a->key));
   TESSERA_TRY(a->rotated, f.size("rope.dimension_count", a->key));
-  if (a->rotated > a->key || a->rotated % 2 != 0)
+  if (a->rotated > a->key || a->rotated % 2 != 0) {
     return invalid("{}: '{}' is {} of {} elements", file.name(), f.said("rope.dimension_count"),
                    a->rotated, a->key);
+  }
   TESSERA_TRY(a->context, f.size("context_length"));
   const Tensor* table = file.find_tensor("token_embd.weight");
   const std::string said = file.spelled("token_embd.weight");
   if (table == nullptr) return invalid("{}: there is no tensor '{}'", file.name(), said);
-  if (table->shape.size() != 2 || table->shape[1] != a->hidden || table->shape[0] < 1)
+  if (table->shape.size() != 2 || table->shape[1] != a->hidden || table->shape[0] < 1) {
     return invalid("{}: tensor '{}' is {}, rows of {} needed", file.name(), said,
                    to_text(table->shape), a->hidden);
+  }
   a->vocabulary = table->shape[0];
   return {};
 }
@@ -98,16 +100,18 @@ Result<void> read_divisors(const File& file, const Fields& f, Architecture* a) {
   }
   if (factors == nullptr) return {};
   const std::string said = file.spelled(factors->name);
-  if (factors->size() != a->rotated / 2)
+  if (factors->size() != a->rotated / 2) {
     return invalid("{}: tensor '{}' has {} elements, {} needed", file.name(), said, factors->size(),
                    a->rotated / 2);
+  }
   Result<HostTensor> values = widened(*factors);
   if (!values.ok()) return values.error().with_context(file.name());
   for (std::int64_t i = 0; i < values->size(); ++i) {
     a->frequency_divisors.push_back(values->as<float>()[i]);
-    if (!(a->frequency_divisors.back() > 0))
+    if (!(a->frequency_divisors.back() > 0)) {
       return invalid("{}: tensor '{}' has an element of {}", file.name(), said,
                      a->frequency_divisors.back());
+    }
   }
   return {};
 }
@@ -155,9 +159,10 @@ Result<Architecture> read_architecture(const File& file) {
   TESSERA_TRY(const std::string_view name, file.text("general.architecture"));
   Architecture out;
   out.family = find_family(name);
-  if (out.family == nullptr)
+  if (out.family == nullptr) {
     return unsupported(file, fmt::format("models of the family {}; those of {} are known", name,
                                          fmt::join(family_names(), ", ")));
+  }
   TESSERA_TRY(const bool halves, file.flag(kHalves, false));
   out.interleaved = out.family->interleaved && !halves;
   const Fields fields(file, name);

@@ -63,15 +63,15 @@ char32_t composite(char32_t first, char32_t second) {
                     (first - kSyllables) % kTrailingCount == 0;
   if (open && second > kTrailing && second < kTrailing + kTrailingCount)
     return first + (second - kTrailing);
-  static const std::map<std::pair<char32_t, char32_t>, char32_t> kComposites = [] {
+  static const std::map<std::pair<char32_t, char32_t>, char32_t> composites = [] {
     std::map<std::pair<char32_t, char32_t>, char32_t> out;
     for (const Decomposition& d : decompositions()) {
       if (d.second != 0 && is_composed_again(d.code)) out[{d.first, d.second}] = d.code;
     }
     return out;
   }();
-  const auto at = kComposites.find({first, second});
-  return at == kComposites.end() ? 0 : at->second;
+  const auto at = composites.find({first, second});
+  return at == composites.end() ? 0 : at->second;
 }
 
 // Marks between two characters of class 0 by their class; equal ones stay in order.
