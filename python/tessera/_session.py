@@ -1,16 +1,25 @@
 """A stand-in for the common case of ONNX Runtime: `InferenceSession(path).run(None, {...})`."""
 from __future__ import annotations
 
+import logging
 import os
+import time
+import warnings
 from collections import OrderedDict
-from typing import Any, Mapping, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from ._binding import IOBinding, OrtValue
+from ._lengths import Buckets, Shape, shapes_of, sizes_of
 from ._model import Model, PathLike, TensorInfo, compile
 from ._onnx import Declared, ElementTypes, ModelMetadata, graph_values, model_metadata
 from ._options import SessionOptions
 
-_MOST_SHAPES = 8  # of one session that are kept compiled
+_LOG = logging.getLogger("tessera")
+# Programs of one session that are kept: on processors they share their weights.
+_MOST_PROGRAMS, _MOST_PROGRAMS_OF_GPU = 32, 8
+_WARN_AFTER = 3  # compilations because of new shapes
+# How much padding may change results, in parts of the largest: the order of sums differs.
+_PADDING, _PADDING_OF_HALVES = 1e-4, 3e-2
 
 _TYPES = {
     "f16": "float16", "f32": "float", "f64": "double", "bool": "bool", "bf16": "bfloat16", "i8": "int8", "i16": "int16",
@@ -36,8 +45,12 @@ def _of_model(tensors: Sequence[TensorInfo]) -> list[NodeArg]:
 
 class InferenceSession:
     """Runs an ONNX model as ``onnxruntime.InferenceSession`` does. A model whose shapes are fixed is compiled at once,
-    another one when it is first run with new shapes of its inputs; the last eight are kept.
+    another one when it is first run with new shapes of its inputs, or by :meth:`warm_up`.
 
+    ``programs``: how many compiled shapes are kept, those used last (32; 8 on a GPU). ``buckets``, for example
+    ``{"sequence": [16, 32, 64]}``: inputs are padded with zeros to the next of these sizes, and outputs are cut, so that
+    three programs serve all lengths. That is for models that take no notice of padding, as those with an attention
+    mask: the first padded inputs are also run alone, and where results differ, buckets are given up with a warning.
     ``sess_options`` sets threads and free dimensions; of ``providers``, CUDAExecutionProvider first compiles for a GPU.
     ``plan``, ``dtype``, ``cost_model``, ``fast_math`` and ``values`` are those of :func:`compile`. Other arguments are
     taken and ignored.
@@ -46,7 +59,9 @@ class InferenceSession:
     def __init__(self, path_or_bytes: Union[PathLike, bytes], sess_options: Any = None,
                  providers: Optional[Sequence[Any]] = None, provider_options: Optional[Sequence[Any]] = None, *,
                  plan: Any = None, dtype: Optional[str] = None, cost_model: Optional[str] = None,
-                 fast_math: Optional[str] = None, values: Optional[Mapping[str, Any]] = None, **ignored: Any) -> None:
+                 fast_math: Optional[str] = None, values: Optional[Mapping[str, Any]] = None,
+                 programs: Optional[int] = None, buckets: Optional[Mapping[str, Iterable[int]]] = None,
+                 **ignored: Any) -> None:
         self._source = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._options = sess_options if sess_options is not None else SessionOptions()
         self._dims = dict(getattr(sess_options, "_dims", {}))
@@ -57,8 +72,14 @@ class InferenceSession:
             "threads": int(getattr(sess_options, "intra_op_num_threads", 0) or 0), "target": "cuda" if on_gpu else None,
             "device": int(settings.get("device_id", 0)) if on_gpu else 0, "plan": plan, "dtype": dtype,
             "cost_model": cost_model, "fast_math": fast_math, "values": values}
-        self._models: OrderedDict[tuple[tuple[int, ...], ...], Model] = OrderedDict()
+        self._models: OrderedDict[tuple[Shape, ...], Model] = OrderedDict()
+        self._most = programs if programs is not None else _MOST_PROGRAMS_OF_GPU if on_gpu else _MOST_PROGRAMS
+        if self._most < 1:
+            raise ValueError(f"programs: at least one is kept, not {programs}")
+        self._met = 0  # shapes that were compiled when they were run
         self._inputs, self._outputs = self._declared()
+        self._shapes = {node.name: node.shape for node in self._inputs}
+        self._buckets = Buckets(buckets, self._shapes) if buckets else None
         if all(isinstance(size, int) for node in self._inputs for size in node.shape):
             model = self._model(tuple(tuple(n.shape) for n in self._inputs))  # type: ignore[arg-type]
             self._outputs = _of_model(model.outputs)
@@ -80,17 +101,41 @@ class InferenceSession:
                   for name, kind, shape in inputs if name not in given]
         return _of_file(inputs), _of_file(outputs)
 
-    def _model(self, shapes: tuple[tuple[int, ...], ...]) -> Model:
+    def _model(self, shapes: tuple[Shape, ...], expected: bool = True) -> Model:
+        """Of the shapes of its inputs. Unless it is expected, having to compile it is worth a warning."""
         model = self._models.get(shapes)
-        if model is None:
-            named = {n.name: s for n, s in zip(self._inputs, shapes)}
-            model = compile(self._source, shapes=named, **self._how)
-            self._models[shapes] = model
-            if len(self._models) > _MOST_SHAPES:
-                self._models.popitem(last=False)
-        else:
+        if model is not None:
             self._models.move_to_end(shapes)
+            return model
+        started = time.monotonic()
+        model = compile(self._source, shapes=self._named(shapes), **self._how)
+        self._models[shapes] = model
+        _LOG.info("compiled for %s in %.2f s", self._text(shapes), time.monotonic() - started)
+        self._met += not expected
+        if self._met == _WARN_AFTER and not expected:
+            warnings.warn(f"{self._met} shapes were compiled when they were first run. Name shapes before by warm_up(), "
+                          "pad inputs by buckets=, or fix a size by add_free_dimension_override_by_name()",
+                          stacklevel=4)
+        if len(self._models) > self._most:
+            dropped, _ = self._models.popitem(last=False)
+            _LOG.info("dropped the program for %s: %d are kept (programs=)", self._text(dropped), self._most)
         return model
+
+    def _named(self, shapes: tuple[Shape, ...]) -> dict[str, Shape]:
+        return {node.name: shape for node, shape in zip(self._inputs, shapes)}
+
+    def _text(self, shapes: tuple[Shape, ...]) -> str:
+        return ", ".join(f"{name}{list(shape)}" for name, shape in self._named(shapes).items())
+
+    def warm_up(self, shapes: Iterable[Mapping[str, Any]]) -> None:
+        """Compiles for shapes that are to come. Each is given by sizes of dimensions, or by shapes of inputs:
+        ``warm_up([{"batch": 1, "sequence": n} for n in (16, 32)])``. With buckets, those that such inputs are padded to.
+        """
+        for given in shapes:
+            wanted = shapes_of(self._shapes, given)
+            if self._buckets:
+                wanted = self._buckets.shapes(wanted, self._buckets.padding(sizes_of(self._shapes, wanted)))
+            self._model(tuple(wanted.values()))
 
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
             run_options: Any = None) -> list[Any]:
@@ -103,16 +148,40 @@ class InferenceSession:
             if name not in names:
                 raise ValueError(f"no input {name!r}; inputs are: {', '.join(names)}")
         inputs = [input_feed[name] for name in names]
-        model = self._model(tuple(tuple(x.shape) for x in inputs))
-        result = model(*inputs)
-        outputs = list(result) if len(model.outputs) > 1 else [result]
+        known, outputs = self._run_padded(inputs) if self._buckets else self._run(inputs)
         if not output_names:
             return outputs
-        at = {t.name: i for i, t in enumerate(model.outputs)}
+        at = {name: i for i, name in enumerate(known)}
         unknown = [name for name in output_names if name not in at]
         if unknown:
             raise ValueError(f"no output {unknown[0]!r}; outputs are: {', '.join(at)}")
         return [outputs[at[name]] for name in output_names]
+
+    def _run(self, inputs: Sequence[Any], expected: bool = False) -> tuple[list[str], list[Any]]:
+        """Names and values of all outputs."""
+        model = self._model(tuple(tuple(x.shape) for x in inputs), expected)
+        result = model(*inputs)
+        return [t.name for t in model.outputs], list(result) if len(model.outputs) > 1 else [result]
+
+    def _run_padded(self, inputs: Sequence[Any]) -> tuple[list[str], list[Any]]:
+        buckets = self._buckets
+        assert buckets is not None
+        shapes = self._named(tuple(tuple(x.shape) for x in inputs))
+        padding = buckets.padding(sizes_of(self._shapes, shapes))
+        if not padding:
+            return self._run(inputs)
+        more = [buckets.pad(name, x, padding) for name, x in zip(shapes, inputs)]
+        names, outputs = self._run(more)
+        if buckets.compared(padding):
+            return names, buckets.cut(outputs, padding)
+        names, exact = self._run(inputs, expected=True)
+        halves = self._how["dtype"] or any(x.dtype.itemsize < 4 for x in exact if x.dtype.kind == "f")
+        why = buckets.compare(names, exact, outputs, padding, _PADDING_OF_HALVES if halves else _PADDING)
+        if why:
+            text = ", ".join(f"{name} from {size} to {to}" for name, (size, to) in padding.items())
+            warnings.warn(f"buckets are given up: padding {text} {why}. Each shape is compiled", stacklevel=3)
+            self._buckets = None
+        return names, exact
 
     def get_inputs(self) -> list[NodeArg]:
         return list(self._inputs)

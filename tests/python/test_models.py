@@ -284,11 +284,15 @@ class SessionTest(unittest.TestCase):
                 tessera.InferenceSession(content)
 
 
+def varint(number):
+    return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)
+
+
 def field(number, content):
     """A field of a protobuf message: a number, or bytes."""
     if isinstance(content, int):
-        return bytes([number << 3, content])
-    return bytes([number << 3 | 2, len(content)]) + content
+        return varint(number << 3) + varint(content)
+    return varint(number << 3 | 2) + varint(len(content)) + content
 
 
 def symbolic_model(name=b"x", says_output=True):
