@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tessera/frontend/graph/passes/choose_storage.h"
 #include "tests/graph/passes_net.h"
 
 namespace tessera::graph {
@@ -102,6 +103,119 @@ TEST(Storage, ProductsOfStoredWeightsAreThoseOfWideOnes) {
       expect_same(g, wide, "wide");
     }
   }
+}
+
+PassOptions rounding(Rounding r = Rounding::kAlways) {
+  PassOptions options = storing("narrow");
+  options.rules.rounded_products = true;
+  options.rounding = r;
+  return options;
+}
+
+// What x W is when rows of x are rounded in blocks, of weights as the node dequantizes them.
+std::vector<double> rounded_product(const HostTensor& x, const HostTensor& w, bool turned,
+                                    std::int64_t block) {
+  const std::int64_t k = x.shape()[1], n = w.shape()[turned ? 0 : 1];
+  std::vector<double> out;
+  for (std::int64_t i = 0; i < x.shape()[0]; ++i) {
+    std::vector<double> row(static_cast<std::size_t>(n), 0);
+    for (std::int64_t b = 0; b < k; b += block) {
+      double most = 0;
+      for (std::int64_t e = b; e < b + block; ++e)
+        most = std::max(most, std::abs(x.get_float(i * k + e)));
+      for (std::int64_t e = b; e < b + block && most > 0; ++e) {
+        const double v = std::nearbyint(x.get_float(i * k + e) * 127 / most) * most / 127;
+        for (std::int64_t j = 0; j < n; ++j)
+          row[static_cast<std::size_t>(j)] += v * w.get_float(turned ? j * k + e : e * n + j);
+      }
+    }
+    out.insert(out.end(), row.begin(), row.end());
+  }
+  return out;
+}
+
+TEST(Storage, RoundedProductsRoundRowsInBlocks) {
+  for (const Weights& w : {
+           Weights{.k = 64, .n = 24, .group = 32},
+           Weights{.k = 96, .n = 7, .group = 16, .zero = true, .turned = true},
+           Weights{.k = 256, .n = 5, .group = 128, .is_signed = false, .zero = true},
+           Weights{.k = 64, .n = 33, .bits = 8, .group = 32, .zero = true, .turned = true},
+           Weights{.k = 64, .n = 33, .bits = 8, .group = 32, .is_signed = false},
+           Weights{.k = 96, .n = 6, .bits = 8, .zero = true, .per_channel = true},
+           Weights{.k = 32, .n = 8, .turned = true, .per_channel = true},
+       }) {
+    SCOPED_TRACE(fmt::format("k{} n{} bits{} group{}", w.k, w.n, w.bits, w.group));
+    constexpr std::int64_t kRows = 3;
+    const Graph g = product(w, kRows);
+    Graph rounded = g;
+    ASSERT_TRUE(optimize(rounded, rounding()).ok());
+    EXPECT_EQ(count(rounded, "contract_rounded"), 1);
+    EXPECT_EQ(count(rounded, "contract_stored"), 0);
+    Rng rng(5);
+    HostTensor x = random_tensor(DType::kF32, {kRows, w.k}, rng);
+    for (std::int64_t e = 0; e < 32; ++e) x.set_float(e, 0);  // a block of zeros
+    const auto got = evaluate(rounded, {x});
+    ASSERT_TRUE(got.ok()) << got.error().message;
+    const Node& dequantize = *std::find_if(g.nodes.begin(), g.nodes.end(), [](const Node& n) {
+      return std::string_view(n.op->name) == "dequantize";
+    });
+    const auto wide = widened(g, dequantize, {});
+    ASSERT_TRUE(wide.ok());
+    const std::vector<double> want =
+        rounded_product(x, *wide, w.turned, w.group == 16 ? 16 : 32);
+    double largest = 0;
+    for (const double v : want) largest = std::max(largest, std::abs(v));
+    for (std::size_t i = 0; i < want.size(); ++i) {
+      ASSERT_NEAR((*got)[0].get_float(static_cast<std::int64_t>(i)), want[i], 1e-5 * largest) << i;
+    }
+  }
+}
+
+TEST(Storage, ProductsRoundWhereThatIsPermittedAndPossible) {
+  const auto rounded = [](const Weights& w, const PassOptions& options, bool permits = false) {
+    Graph g = product(w, 3);
+    for (Node& n : g.nodes) {
+      if (permits && std::string_view(n.op->name) == "dequantize")
+        n.attrs.set("rounds", std::int64_t{1});
+    }
+    EXPECT_TRUE(optimize(g, options).ok());
+    EXPECT_EQ(count(g, "contract_rounded") + count(g, "contract_stored"), 1);
+    return count(g, "contract_rounded") == 1;
+  };
+  const Weights w{.k = 64, .n = 24, .group = 32};
+  EXPECT_TRUE(rounded(w, rounding()));
+  EXPECT_FALSE(rounded(w, rounding(Rounding::kAsModel)));
+  EXPECT_TRUE(rounded(w, rounding(Rounding::kAsModel), true));
+  EXPECT_FALSE(rounded(w, rounding(Rounding::kNever), true));
+  PassOptions lacks_bytes = rounding();
+  lacks_bytes.rules.rounded_products = false;
+  EXPECT_FALSE(rounded(w, lacks_bytes));
+  EXPECT_FALSE(rounded({.k = 72, .n = 24, .group = 32}, rounding()));  // no whole blocks
+  EXPECT_FALSE(rounded({.k = 64, .n = 24, .bits = 2, .group = 32}, rounding()));
+  EXPECT_FALSE(rounded({.k = 64, .n = 24, .group = 8}, rounding()));
+}
+
+TEST(Storage, RoundedProductsRefuseWhatDoesNotFit) {
+  Rng rng(3);
+  GraphBuilder b("net");
+  const auto refused = [&](const Shape& x, const Shape& data, DType of, const Shape& scale,
+                           std::int64_t bits) {
+    const auto made = b.add("contract_rounded",
+                            {b.input(fmt::format("x{}", b.graph().values.size()), {DType::kF32, x}),
+                             b.constant(HostTensor(of, data)),
+                             b.constant(HostTensor(DType::kF32, scale))},
+                            {{"bits", bits}, {"offset", std::int64_t{0}}});
+    return made.ok() ? "" : made.error().message;
+  };
+  using ::testing::HasSubstr;
+  EXPECT_EQ(refused({3, 64}, {5, 2, 16}, DType::kU8, {5, 2}, 4), "");
+  EXPECT_EQ(refused({3, 64}, {5, 2, 32}, DType::kU8, {5, 1}, 8), "");
+  EXPECT_THAT(refused({3, 64}, {5, 2, 16}, DType::kI8, {5, 2}, 4), HasSubstr("no product of f32"));
+  EXPECT_THAT(refused({3, 64}, {5, 2, 16}, DType::kU8, {5, 2}, 2), HasSubstr("in 2 bits"));
+  EXPECT_THAT(refused({3, 60}, {5, 2, 16}, DType::kU8, {5, 2}, 4), HasSubstr("does not multiply"));
+  EXPECT_THAT(refused({3, 64}, {5, 1, 64}, DType::kU8, {5, 1}, 8), HasSubstr("does not multiply"));
+  EXPECT_THAT(refused({3, 64}, {5, 2, 16}, DType::kU8, {4, 2}, 4), HasSubstr("does not fit blocks"));
+  EXPECT_THAT(refused({3, 96}, {5, 3, 16}, DType::kU8, {5, 2}, 4), HasSubstr("does not fit blocks"));
 }
 
 TEST(Storage, TakesThePredictedBytes) {

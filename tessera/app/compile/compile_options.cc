@@ -16,6 +16,7 @@ graph::PassOptions passes_for(const CompileOptions& options) {
   // What the machine cannot compute with is not a choice: unoptimized, too, it is f32.
   if (!options.optimize) std::erase(passes.skip, "widen_floats");
   passes.floats = options.floats;
+  passes.rounding = options.rounding;
   for (const DType type : {DType::kF16, DType::kBF16}) {
     if (!multiplies(options.target, type)) passes.widened.insert(type);
   }
@@ -95,19 +96,21 @@ class Digest {
   void add(const plan::Rules& rules) {
     const auto& [winograd, min_channels, min_size, depth, windows, transposed, flops_per_byte,
                  pointwise_as_product, merge_contractions, slices_in_place, moves_inside,
-                 attention_keys, split_products, split_rows, split_columns, records_launches] =
-        rules;
+                 attention_keys, split_products, split_rows, split_columns, rounded_products,
+                 records_launches] = rules;
     (*this)(winograd, min_channels, min_size, depth, windows, transposed, flops_per_byte,
             pointwise_as_product, merge_contractions, slices_in_place, moves_inside, attention_keys,
-            split_products, split_rows, split_columns, records_launches);
+            split_products, split_rows, split_columns, rounded_products, records_launches);
   }
   void add(const PlanSchedules& plan) { (*this)(plan.strict(), plan::to_json(plan.plan())); }
   void add(const CompileOptions& options) {
-    const auto& [target, import, integer_products, optimize, skip_passes, floats, fuse, plan,
-                 cost_model, language, build_threads, cache, progress, note, accept] = options;
+    const auto& [target, import, integer_products, optimize, skip_passes, floats, rounding, fuse,
+                 plan, cost_model, language, build_threads, cache, progress, note, accept] =
+        options;
     (void)build_threads, (void)cache, (void)progress, (void)note, (void)accept;
     (*this)(target::to_text(target), target::to_text(target.rates), plan::rules_for(target), import,
-            integer_products, optimize, skip_passes, floats, fuse, plan, cost_model, language);
+            integer_products, optimize, skip_passes, floats, static_cast<int>(rounding), fuse, plan,
+            cost_model, language);
   }
 
  private:

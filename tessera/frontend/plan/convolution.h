@@ -46,6 +46,8 @@ struct Rules {
   // unless the plan decides otherwise. 0: none can.
   std::int64_t split_products = 0;
   std::int64_t split_rows = 128, split_columns = 512;
+  // The machine multiplies bytes: products that may round to them do.
+  bool rounded_products = false;
   // Kernels are recorded, and how they follow each other is decided.
   bool records_launches = false;
 };

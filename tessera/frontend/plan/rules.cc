@@ -1,6 +1,7 @@
 #include "tessera/frontend/plan/rules.h"
 
 #include "tessera/machine/target/fast_math.h"
+#include "tessera/machine/target/matrix_instructions.h"
 
 namespace tessera::plan {
 
@@ -9,6 +10,9 @@ Rules rules_for(const target::Target& target) {
   rules.flops_per_byte = target::flops_per_byte(target);
   // Halves the time of ResNet3D-18 on one core with AVX-512.
   rules.winograd_depth = true;
+  // What is rounded is signed, weights are not.
+  rules.rounded_products =
+      target::find_matrix(target, target::Operands::kLanes, DType::kI8, DType::kU8) != nullptr;
   rules.winograd_windows = rules.winograd_transposed = !target.is_gpu();
   if (target.is_gpu()) {
     // Transforms are kernels of their own. On an H200 they pay from maps of 28 x 28 on, where tiles

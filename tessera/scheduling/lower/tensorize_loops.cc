@@ -1,5 +1,6 @@
 #include "tessera/scheduling/lower/tensorize_loops.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
 #include <set>
@@ -104,14 +105,20 @@ class TensorizeLoops final : public ir::Mutator {
     return make_error(ErrorCode::kIllegalSchedule, "tensorize {}: {}", instruction.name, why);
   }
 
+  // An operand: what is read, and what the element of that is made of it, one by one.
+  struct Factor {
+    const ir::Load* load = nullptr;
+    ir::Expr value;
+  };
   struct Operand {
     const ir::Load* load = nullptr;
-    std::vector<std::int64_t> strides;  // per loop of the nest
+    ir::Expr value;                          // of an element of `load`
+    std::vector<std::int64_t> strides = {};  // per loop of the nest
     ir::Expr base;                      // index with all loops of the nest at 0
   };
 
-  static std::optional<Operand> operand(const ir::Load* load, const Nest& nest) {
-    Operand out{.load = load, .base = load->indices[0]};
+  static std::optional<Operand> operand(const Factor& factor, const Nest& nest) {
+    Operand out{.load = factor.load, .value = factor.value, .base = factor.load->indices[0]};
     for (const ir::For* loop : nest.loops) {
       const auto form = arith::split_on(out.base, loop->var);
       if (!form) return std::nullopt;
@@ -128,18 +135,62 @@ class TensorizeLoops final : public ir::Mutator {
     if (o.strides[inner] != 1) return std::nullopt;
     const int all = static_cast<int>(outer_extent * depth);
     if (o.strides[outer] == depth)
-      return ir::Load::make(o.load->buffer, {ir::Ramp::make(o.base, 1, all)});
+      return of_vector(o, ir::Load::make(o.load->buffer, {ir::Ramp::make(o.base, 1, all)}));
     if (o.strides[outer] != 0) return std::nullopt;
     const ir::Expr once =
         ir::Load::make(o.load->buffer, {ir::Ramp::make(o.base, 1, static_cast<int>(depth))});
-    return ir::Broadcast::make(once, all);
+    return ir::Broadcast::make(of_vector(o, once), all);
   }
 
-  static const ir::Load* widened(const Instruction& instruction, const ir::Expr& e) {
+  // What is made of a vector of elements.
+  static ir::Expr of_vector(const Operand& o, const ir::Expr& loaded) {
+    return of_vector(o.value, o.load, loaded);
+  }
+  static ir::Expr of_vector(const ir::Expr& e, const ir::Load* element, const ir::Expr& loaded) {
+    if (e.get() == element) return loaded;
+    const auto* binary = e.as<ir::Binary>();
+    if (!binary) return ir::Broadcast::make(e, loaded.lanes());
+    return ir::Binary::make(binary->op, of_vector(binary->a, element, loaded),
+                            of_vector(binary->b, element, loaded));
+  }
+
+  // The one load of what is computed of it by operations that take elements one by one.
+  static const ir::Load* only_load(const ir::Expr& e) {
+    const ir::Load* found = nullptr;
+    bool plain = true;
+    ir::for_each_expr(e, [&](const ir::Expr& x) {
+      const auto* load = x.as<ir::Load>();
+      plain = plain && !(load && found);
+      if (load) found = load;
+    });
+    return plain && found && reaches(e, found) ? found : nullptr;
+  }
+  // Through binary operations alone.
+  static bool reaches(const ir::Expr& e, const ir::Load* load) {
+    if (e.get() == load) return true;
+    const auto* binary = e.as<ir::Binary>();
+    return binary && binary->type == e.type() && binary->a.dtype() == load->type.dtype &&
+           (reaches(binary->a, load) || reaches(binary->b, load));
+  }
+
+  static std::optional<Factor> widened(const Instruction& instruction, const ir::Expr& e) {
     const auto* cast = e.as<ir::Cast>();
-    const auto* load = cast ? cast->value.as<ir::Load>() : nullptr;
-    if (!load || cast->type.dtype != instruction.sums) return nullptr;
-    return instruction.takes(load->type.dtype) ? load : nullptr;
+    const ir::Load* load = cast ? only_load(cast->value) : nullptr;
+    if (!load || cast->type.dtype != instruction.sums) return std::nullopt;
+    if (!instruction.takes(load->type.dtype)) return std::nullopt;
+    return Factor{load, cast->value};
+  }
+
+  // Nothing that is computed of an element beside it changes from one to the next.
+  static bool is_even(const Factor& f, const Nest& nest) {
+    return std::none_of(nest.loops.begin(), nest.loops.end(),
+                        [&](const ir::For* loop) { return varies(f.value, f.load, loop->var); });
+  }
+  static bool varies(const ir::Expr& e, const ir::Load* element, const ir::Expr& var) {
+    if (e.get() == element) return false;
+    const auto* binary = e.as<ir::Binary>();
+    if (!binary) return ir::uses_var(e, var);
+    return varies(binary->a, element, var) || varies(binary->b, element, var);
   }
 
   static Result<ir::Stmt> match(const Instruction& instruction, const Nest& nest) {
@@ -151,16 +202,15 @@ class TensorizeLoops final : public ir::Mutator {
         product->op != ir::BinaryOp::kMul) {
       return fail(instruction, "the body is not acc = acc + a * b");
     }
-    const ir::Load* a = widened(instruction, product->a);
-    const ir::Load* b = widened(instruction, product->b);
-    if (!a || !b)
+    const auto a = widened(instruction, product->a), b = widened(instruction, product->b);
+    if (!a || !b || !is_even(*a, nest) || !is_even(*b, nest))
       return fail(
           instruction,
           fmt::format("the factors are not casts of {} or {} to {}", to_text(instruction.types[0]),
                       to_text(instruction.types[1]), to_text(instruction.sums)));
-    const auto acc = operand(old, nest);
-    const auto left = operand(a, nest);
-    const auto right = operand(b, nest);
+    const auto acc = operand({old, sum->a}, nest);
+    const auto left = operand(*a, nest);
+    const auto right = operand(*b, nest);
     if (!acc || !left || !right) return fail(instruction, "an index is not linear in the loops");
     return is_matrix(instruction) ? match_matrix(instruction, nest, *acc, *left, *right)
                                   : match_dot(instruction, nest, *acc, *left, *right);
@@ -199,9 +249,10 @@ class TensorizeLoops final : public ir::Mutator {
       return fail(instruction, "an operand is not packed in rows of the tile");
     }
     const int all = static_cast<int>(2 * instruction.k);
-    return store(instruction, acc, 4,
-                 ir::Load::make(left.load->buffer, {ir::Ramp::make(left.base, 1, all)}),
-                 ir::Load::make(right.load->buffer, {ir::Ramp::make(right.base, 1, all)}));
+    return store(
+        instruction, acc, 4,
+        of_vector(left, ir::Load::make(left.load->buffer, {ir::Ramp::make(left.base, 1, all)})),
+        of_vector(right, ir::Load::make(right.load->buffer, {ir::Ramp::make(right.base, 1, all)})));
   }
 
   static Result<ir::Stmt> store(const Instruction& instruction, const Operand& acc, int lanes,

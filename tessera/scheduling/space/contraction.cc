@@ -576,7 +576,8 @@ bool schedule_contraction(Context& context, std::size_t stage) {
     context.served.clear();
     by_rows = false;
   }
-  if (schedule_dots(context, *contraction, nest)) return true;
+  if (schedule_block_dots(context, *contraction) || schedule_dots(context, *contraction, nest))
+    return true;
   if (const int row = by_rows ? -1 : turn_to_rows(context, *contraction); row >= 0) {
     contraction = match_contraction(context.analysis, stage, static_cast<std::size_t>(row));
     TESSERA_CHECK(contraction.has_value(), "the rows of a contraction are read by one operand");

@@ -1,5 +1,5 @@
 // dequantize: what stored integers stand for. contract_stored: a product that reads its right
-// operand from narrower storage.
+// operand from narrower storage. contract_rounded: one that rounds its left operand, too.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -9,6 +9,7 @@
 #include "tessera/frontend/graph/ops/ops.h"
 #include "tessera/lang/te/ops/contract.h"
 #include "tessera/lang/te/ops/element_types.h"
+#include "tessera/lang/te/ops/rounded_product.h"
 #include "tessera/support/ceil_div.h"
 #include "tessera/support/invalid.h"
 
@@ -187,10 +188,50 @@ Result<Buffers> define_contract_stored(te::DagBuilder& b, const std::string& nam
   return Buffers{te::cast_output(b, y.buffer, out, y.axes, name)};
 }
 
+// contract_rounded {bits, offset, adds}: operands are x [.., k], the data, scales and zero points
+// as te::RoundedWeights has them; the result is [.., columns].
+Result<Types> infer_contract_rounded(const NodeView& node) {
+  const std::int64_t bits = node.attrs.integer("bits");
+  if (!is_float(node.dtype(0)) || node.dtype(1) != DType::kU8 || (bits != 4 && bits != 8))
+    return invalid("no product of {} and {} in {} bits", to_text(node.dtype(0)),
+                   to_text(node.dtype(1)), bits);
+  const Shape &x = node.shape(0), &data = node.shape(1);
+  const bool fits = !x.empty() && data.size() == 3 && node.has(2) &&
+                    x.back() == data[1] * data[2] * (8 / bits) &&
+                    data[2] * (8 / bits) <= te::kRoundedBlock;
+  if (!fits) return invalid("{} does not multiply blocks {}", to_text(x), to_text(data));
+  for (std::size_t i = 2; i < node.size(); ++i) {
+    if (!node.has(i)) continue;
+    const Shape& shared = node.shape(i);
+    const bool of_groups = shared.size() == 2 && shared[0] == data[0] && shared[1] > 0 &&
+                           data[1] % shared[1] == 0 && shared == node.shape(2);
+    if (!of_groups) return invalid("{} does not fit blocks {}", to_text(shared), to_text(data));
+  }
+  Shape out = x;
+  out.back() = data[0];
+  return Types{{node.dtype(0), out}};
+}
+
+Result<Buffers> define_contract_rounded(te::DagBuilder& b, const std::string& name,
+                                        const NodeView& node, const Buffers& in) {
+  const DType out = node.dtype(0);
+  te::RoundedWeights w{.data = in[1],
+                       .bits = static_cast<int>(node.attrs.integer("bits")),
+                       .scale = in[2],
+                       .zero = {},
+                       .adds = adds(node),
+                       .offset = node.attrs.integer("offset")};
+  if (node.has(3)) w.zero = in[3];
+  const te::Stage y =
+      te::rounded_product_stage(b, out == DType::kF32 ? name : name + ".acc", in[0], w);
+  return Buffers{te::cast_output(b, y.buffer, out, y.axes, name)};
+}
+
 }  // namespace
 
 std::vector<OpDef> storage_ops() {
   return {
+      {"contract_rounded", Fusion::kContraction, infer_contract_rounded, define_contract_rounded},
       {"contract_stored", Fusion::kContraction, infer_contract_stored, define_contract_stored},
       with(fact::kUnpacks, {"dequantize", Fusion::kInjective, infer_dequantize, define_dequantize,
                             evaluate_dequantize}),

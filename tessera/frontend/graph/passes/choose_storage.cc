@@ -13,6 +13,8 @@ namespace {
 constexpr std::int64_t kRowsOfTile = 8;
 // Operations that widen an element: to take it out of its word, convert it, scale it.
 constexpr double kUnpacking = 8;
+// The same where bytes are multiplied, which are scaled block by block; and what that gains.
+constexpr double kUnpackingBytes = 2, kSpeedOfBytes = 3;
 
 // Bytes of an element with its share of scale and zero point.
 double bytes_of(const Graph& graph, const Node& node) {
@@ -65,8 +67,13 @@ std::optional<std::vector<ProductSizes>> products_of_weights(const Graph& graph,
   return out;
 }
 
+bool rounds(const Node& node, const PassOptions& options) {
+  if (!options.rules.rounded_products || options.rounding == Rounding::kNever) return false;
+  return options.rounding == Rounding::kAlways || node.attrs.integer("rounds", 0) != 0;
+}
+
 Result<bool> stays_narrow(const std::vector<ProductSizes>& products, double bytes, double unpacking,
-                          const PassOptions& options) {
+                          const PassOptions& options, double speedup) {
   const double per_byte = options.rules.flops_per_byte;
   double wide_s = 0, narrow_s = 0;  // in operations for each element
   ProductSizes largest;
@@ -74,7 +81,7 @@ Result<bool> stays_narrow(const std::vector<ProductSizes>& products, double byte
     const auto work = static_cast<double>(2 * p.rows);
     const auto tiles = static_cast<double>((p.rows + kRowsOfTile - 1) / kRowsOfTile);
     wide_s += std::max(work, 4 * per_byte);
-    narrow_s += std::max(work + unpacking * tiles, bytes * per_byte);
+    narrow_s += std::max(work / speedup + unpacking * tiles, bytes * per_byte);
     if (p.rows >= largest.rows) largest = p;
   }
   const std::string key = fmt::format("weights m{} n{} k{} bits{}", largest.rows, largest.columns,
@@ -99,8 +106,11 @@ Result<bool> choose_storage(Graph& graph, const PassOptions& options) {
       return e.add(node.op->name, node.inputs, node.attrs);
     if (!unpacks_constants(e.graph(), node)) return kNoValue;
     if (const auto& read_by = products[static_cast<std::size_t>(node.outputs[0])]) {
+      const double bytes = bytes_of(e.graph(), node);
       TESSERA_TRY(const bool narrow,
-                  stays_narrow(*read_by, bytes_of(e.graph(), node), kUnpacking, options));
+                  rounds(node, options)
+                      ? stays_narrow(*read_by, bytes, kUnpackingBytes, options, kSpeedOfBytes)
+                      : stays_narrow(*read_by, bytes, kUnpacking, options));
       if (narrow) return kNoValue;
     }
     TESSERA_TRY(HostTensor wide, widened(e.graph(), node, options));

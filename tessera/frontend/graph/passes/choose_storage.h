@@ -15,10 +15,14 @@ std::optional<std::vector<ProductSizes>> products_of_weights(const Graph& graph,
                                                              ValueId id);
 
 // What was decided for weights that these products read, of so many bytes for each element, which
-// take `unpacking` operations each to widen. Narrow is preferred where reading less of memory saves
-// more time than that takes.
+// take `unpacking` operations each to widen and are then multiplied `speedup` times as fast as wide
+// ones. Narrow is preferred where that and reading less of memory saves more time than widening
+// takes.
 Result<bool> stays_narrow(const std::vector<ProductSizes>& products, double bytes, double unpacking,
-                          const PassOptions& options);
+                          const PassOptions& options, double speedup = 1);
+
+// Whether products with what the node unpacks may round what they multiply, and better do.
+bool rounds(const Node& node, const PassOptions& options);
 
 // Whether the node widens constants, and the constant that it gives.
 bool unpacks_constants(const Graph& graph, const Node& node);

@@ -14,6 +14,10 @@
 
 namespace tessera::graph {
 
+// Whether products with weights of few bits may round what they multiply to bytes, block by block:
+// where the model permits it (accuracy_level of MatMulNBits), or nowhere, or everywhere.
+enum class Rounding : std::uint8_t { kAsModel, kNever, kAlways };
+
 struct PassOptions {
   std::vector<std::string> print_after;  // pass names; "all" prints after each
   std::string stop_after;                // its first run; empty: run all
@@ -27,6 +31,7 @@ struct PassOptions {
   DType floats = DType::kF32;
   // Narrower floats that are computed in f32: the machine has no arithmetic for them.
   std::set<DType> widened;
+  Rounding rounding = Rounding::kAsModel;
   // Narrow floats are multiplied in windows as well: pools, depthwise and grouped convolutions.
   bool narrow_windows = true;
 

@@ -1,10 +1,12 @@
 // contract(x, dequantize(q)) and contract(x, cast(q)) of constants -> contract_stored(x, q): the
-// product reads q as it is, or several elements of few bits from a word.
+// product reads q as it is, or several elements of few bits from a word. contract(x, dequantize(q))
+// -> contract_rounded(x, q) where that may round x.
 #include <algorithm>
 #include <optional>
 
 #include "tessera/frontend/graph/passes/choose_storage.h"
 #include "tessera/frontend/graph/passes/editor.h"
+#include "tessera/lang/te/ops/rounded_product.h"
 
 namespace tessera::graph {
 namespace {
@@ -63,8 +65,111 @@ std::size_t summed_axis(const std::string& labels, const std::string& out, const
   return best;
 }
 
+// What a rounded product reads.
+struct RoundedParts {
+  bool turned = false;  // in the model the depth comes first
+  std::int64_t columns = 0, depth = 0, block = 0, groups = 0;
+};
+
+// The product is one of rows with a matrix, [.., depth] x [columns, depth] -> [.., columns], whose
+// groups are whole blocks of x.
+std::optional<RoundedParts> rounded_parts(const Editor& e, const Node& product,
+                                          const Stored& stored) {
+  const bool second = stored.weights == 1;
+  const std::string &x = product.attrs.word(second ? "a" : "b"),
+                    &w = product.attrs.word(second ? "b" : "a"), &out = product.attrs.word("out");
+  if (x.empty() || w.size() != 2 || out.size() != x.size()) return std::nullopt;
+  RoundedParts p{.turned = w[0] == x.back()};
+  const std::size_t depth = p.turned ? 0 : 1;
+  const bool rows = w[depth] == x.back() && out.back() == w[1 - depth] &&
+                    out.compare(0, out.size() - 1, x, 0, x.size() - 1) == 0;
+  const Attrs& attrs = stored.node->attrs;
+  if (!rows || attrs.integer("bits") < 4) return std::nullopt;
+  const Shape shape = e.shape(stored.node->outputs[0]);
+  p.columns = shape[1 - depth];
+  p.depth = shape[depth];
+  const bool along = attrs.integer("axis") == static_cast<std::int64_t>(depth);
+  const std::int64_t group = along ? attrs.integer("group") : 1;
+  p.groups = 1;
+  for (std::size_t i = 1; i < stored.node->inputs.size(); ++i) {
+    const ValueId id = stored.node->inputs[i];
+    if (id != kNoValue) p.groups = std::max(p.groups, e.shape(id)[depth]);
+  }
+  p.block = p.groups > 1 && group == te::kRoundedBlock / 2 ? group : te::kRoundedBlock;
+  const bool whole = p.groups == 1 || (group % p.block == 0 && p.depth % group == 0);
+  if (!whole || (!along && p.groups > 1) || p.depth % p.block != 0) return std::nullopt;
+  return p;
+}
+
+// u8 [columns, blocks, bytes] of q + offset, as te::RoundedWeights has them.
+HostTensor rounded_data(const HostTensor& q, const RoundedParts& p, int bits, std::int64_t offset) {
+  const std::int64_t bytes = p.block * bits / 8, step = p.turned ? p.columns : 1;
+  HostTensor out(DType::kU8, {p.columns, p.depth / p.block, bytes});
+  const auto* from = q.as<std::uint8_t>();
+  auto* to = out.as<std::uint8_t>();
+  for (std::int64_t j = 0; j < p.columns; ++j) {
+    const std::uint8_t* row = from + (p.turned ? j : j * p.depth);
+    for (std::int64_t k = 0; k < p.depth; k += p.block, to += bytes) {
+      for (std::int64_t i = 0; i < p.block; ++i) {
+        const auto value = static_cast<std::uint8_t>(row[(k + i) * step] + offset);
+        to[i % bytes] = static_cast<std::uint8_t>(to[i % bytes] | value << (i / bytes * bits));
+      }
+    }
+  }
+  return out;
+}
+
+// A scale or zero point for each group of each column.
+HostTensor rounded_shared(const HostTensor& t, const RoundedParts& p, bool shapes_only) {
+  HostTensor out(t.dtype(), {p.columns, p.groups});
+  if (shapes_only) return out;
+  const std::size_t depth = p.turned ? 0 : 1;
+  const bool of_columns = t.shape()[1 - depth] > 1, of_groups = t.shape()[depth] > 1;
+  for (std::int64_t i = 0; i < out.size(); ++i) {
+    const std::int64_t column = of_columns ? i / p.groups : 0, group = of_groups ? i % p.groups : 0;
+    const std::int64_t at =
+        p.turned ? group * t.shape()[1] + column : column * t.shape()[1] + group;
+    if (is_float(t.dtype())) {
+      out.set_float(i, t.get_float(at));
+    } else {
+      out.set_int(i, t.get_int(at));
+    }
+  }
+  return out;
+}
+
+Result<ValueId> store_rounded(Editor& e, const Node& product, const Stored& stored,
+                              const RoundedParts& p, const PassOptions& options) {
+  const std::vector<ValueId> parts = stored.node->inputs;  // adding values moves nodes' graph
+  const auto bits = static_cast<int>(stored.node->attrs.integer("bits"));
+  const bool adds = stored.node->attrs.integer("adds", 0) != 0;
+  const HostTensor q = *e.constant_of(parts[0]);
+  std::int64_t offset = q.dtype() == DType::kI8 ? std::int64_t{1} << (bits - 1) : 0;
+  std::vector<ValueId> inputs = {product.inputs[1 - stored.weights]};
+  inputs.push_back(
+      e.constant(options.shapes_only
+                     ? HostTensor(DType::kU8, {p.columns, p.depth / p.block, p.block * bits / 8})
+                     : rounded_data(q, p, bits, offset)));
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i] == kNoValue) continue;
+    const HostTensor shared = *e.constant_of(parts[i]);
+    if (i == 2 && !adds && is_int(shared.dtype()) && is_uniform(shared)) {
+      offset += shared.get_int(0);
+    } else {
+      inputs.push_back(e.constant(rounded_shared(shared, p, options.shapes_only)));
+    }
+  }
+  Attrs attrs{{"bits", std::int64_t{bits}}, {"offset", offset}};
+  if (adds) attrs.set("adds", std::int64_t{1});
+  return e.add("contract_rounded", inputs, std::move(attrs));
+}
+
 Result<ValueId> store(Editor& e, const Node& product, const Stored& stored,
                       const PassOptions& options) {
+  if (stored.node->op->is(fact::kUnpacks) && rounds(*stored.node, options)) {
+    if (const auto parts = rounded_parts(e, product, stored))
+      return store_rounded(e, product, stored, *parts, options);
+  }
   const bool second = stored.weights == 1;
   const std::string labels = product.attrs.word(second ? "b" : "a");
   const Shape shape = e.shape(stored.node->outputs[0]);

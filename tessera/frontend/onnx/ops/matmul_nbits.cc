@@ -11,8 +11,11 @@ namespace {
 
 using Values = std::vector<ValueId>;
 
+constexpr std::int64_t kBytesSuffice = 4;  // of accuracy_level
+
 struct Blocks {
   std::int64_t depth = 0, columns = 0, bits = 4, size = 0;
+  bool rounds = false;  // A may be rounded to bytes
 
   std::int64_t count() const { return ceil_div(depth, size); }
 };
@@ -23,6 +26,8 @@ Result<Blocks> read_blocks(Context& c) {
   TESSERA_TRY(b.columns, c.integer("N"));
   TESSERA_TRY(b.bits, c.integer("bits", 4));
   TESSERA_TRY(b.size, c.integer("block_size"));
+  TESSERA_TRY(const std::int64_t accuracy, c.integer("accuracy_level", 0));
+  b.rounds = accuracy == kBytesSuffice;
   if (b.bits != 2 && b.bits != 4 && b.bits != 8)
     return make_error(ErrorCode::kUnsupported, "weights of {} bits", b.bits);
   if (b.depth < 1 || b.columns < 1 || b.size < 8 / b.bits || b.size % (8 / b.bits) != 0)
@@ -88,6 +93,7 @@ Result<Values> stored_matmul(Context& c, const Blocks& b, Moved moved) {
                      {"bits", b.bits},
                      {"to", std::string(tessera::to_text(c.dtype(0)))}};
   if (moved.adds) attrs.set("adds", std::int64_t{1});
+  if (b.rounds) attrs.set("rounds", std::int64_t{1});
   const Term weights =
       f.op("dequantize", {f.constant(std::move(q)), scale, f.constant(std::move(moved.by))}, attrs);
   if (f.failed()) return f.error();

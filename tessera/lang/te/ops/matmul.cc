@@ -3,6 +3,7 @@
 #include "tessera/lang/te/ops/element_types.h"
 #include "tessera/lang/te/ops/float_parts.h"
 #include "tessera/lang/te/ops/ops.h"
+#include "tessera/lang/te/ops/rounded_product.h"
 #include "tessera/support/ceil_div.h"
 
 namespace tessera::te {
@@ -45,8 +46,26 @@ Result<Dag> make_bmm(const OpSpec& spec) {
   return b.build({cast_output(b, c.buffer, types.out, c.axes)});
 }
 
-constexpr const char *kPlain = "plain", *kInt8 = "int8", *kInt4 = "int4";
+constexpr const char *kPlain = "plain", *kInt8 = "int8", *kInt4 = "int4",
+                     *kRounded8 = "int8-rounded", *kRounded4 = "int4-rounded";
 constexpr std::int64_t kGroup = 32;  // elements with a scale in common
+
+// X W^T, where W is stored as integers and X is rounded to bytes.
+Result<Stage> rounded_product(const OpSpec& spec, DagBuilder& b, const ir::Buffer& x) {
+  const std::int64_t n = spec.ints.at("N"), k = spec.ints.at("K");
+  if (spec.dtype != DType::kF32 || k % kRoundedBlock != 0) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: storage={} is of f32 and needs a K divisible by {}", spec.op,
+                      spec.words.at("storage"), kRoundedBlock);
+  }
+  RoundedWeights w;
+  w.bits = spec.words.at("storage") == kRounded4 ? 4 : 8;
+  const std::int64_t blocks = k / kRoundedBlock;
+  w.data = b.constant("W", DType::kU8, {n, blocks, kRoundedBlock * w.bits / 8});
+  w.scale = b.constant("scale", DType::kF32, {n, blocks});
+  w.offset = std::int64_t{1} << (w.bits - 1);
+  return rounded_product_stage(b, "C", x, w);
+}
 
 // X W^T, where W is stored as integers.
 Result<Stage> stored_product(const OpSpec& spec, DagBuilder& b, const ir::Buffer& x, DType acc) {
@@ -56,9 +75,9 @@ Result<Stage> stored_product(const OpSpec& spec, DagBuilder& b, const ir::Buffer
                   .group = kGroup,
                   .scale = {},
                   .zero = {}};
-  if (!is_float(spec.dtype) || spec.words.at("algo") == kPartsAlgorithm) {
-    return make_error(ErrorCode::kInvalidArgument, "{}: storage={} is of floats and algo=direct",
-                      spec.op, spec.words.at("storage"));
+  if (!is_float(spec.dtype)) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: storage={} is of floats", spec.op,
+                      spec.words.at("storage"));
   }
   if (k % storage.per_word() != 0) {
     return make_error(ErrorCode::kInvalidArgument, "{}: storage={} needs a K divisible by {}",
@@ -75,7 +94,13 @@ Result<Stage> dense_product(const OpSpec& spec, DagBuilder& b, const ElementType
   const Shape shape = {spec.ints.at("N"), spec.ints.at("K")};
   const ir::Buffer x = b.input("X", types.in, {spec.ints.at("M"), spec.ints.at("K")});
   TESSERA_TRY(const bool parts, takes_parts(spec));
-  if (spec.words.at("storage") != kPlain) return stored_product(spec, b, x, types.acc);
+  const std::string& storage = spec.words.at("storage");
+  if (parts && storage != kPlain) {
+    return make_error(ErrorCode::kInvalidArgument, "{}: storage={} needs algo=direct", spec.op,
+                      storage);
+  }
+  if (storage == kRounded8 || storage == kRounded4) return rounded_product(spec, b, x);
+  if (storage != kPlain) return stored_product(spec, b, x, types.acc);
   if (!parts)
     return contract_stage(b, "C", x, "ik", b.constant("W", types.in, shape), "jk", "ij", types.acc);
   const ir::Buffer w = b.constant("W", DType::kBF16, parts_shape(shape));
@@ -132,7 +157,10 @@ OpEntry dense_op() {
           .doc = "Y = relu(X W^T + bias)",
           .params = {kM, kN, kK},
           .words = {algorithm(),
-                    {"storage", {kPlain, kInt8, kInt4}, "W by scales for groups of 32", true}},
+                    {"storage",
+                     {kPlain, kInt8, kInt4, kRounded8, kRounded4},
+                     "W by scales for groups of 32; -rounded: X to bytes as well",
+                     true}},
           .make = make_dense,
           .flops = dense_flops};
 }
