@@ -18,10 +18,34 @@
 namespace tessera::app {
 namespace {
 
-// Rooms for tokens: a program of the next one is compiled when one is full.
-constexpr std::int64_t kFirstRoom = 256, kGrowth = 4;
+// Rooms for tokens are this, one and a half times it, twice that and so on: all of a room is read
+// for each token, and a program of the next one is compiled when one is full.
+constexpr std::int64_t kFirstRoom = 256;
+
+std::int64_t room_for(std::int64_t tokens) {
+  std::int64_t room = kFirstRoom;
+  while (room < tokens) room *= 2;
+  return room > kFirstRoom && tokens <= room / 4 * 3 ? room / 4 * 3 : room;
+}
+
 // Fewer tokens than this are read one by one: a chunk takes as long as if it were full.
 constexpr std::int64_t kFewTokens = 6;
+
+// Where a cache has its rows: the elements of one lie side by side, or those of all rows do.
+struct CacheRows {
+  std::int64_t heads = 1, room = 0, size = 1;
+  bool turned = false;  // [1, heads, size, room] instead of [1, heads, room, size]
+
+  CacheRows(const Shape& shape, bool is_turned)
+      : heads(shape[1]),
+        room(shape[is_turned ? 3 : 2]),
+        size(shape[is_turned ? 2 : 3]),
+        turned(is_turned) {}
+
+  std::int64_t at(std::int64_t head, std::int64_t row, std::int64_t element) const {
+    return turned ? (head * size + element) * room + row : (head * room + row) * size + element;
+  }
+};
 
 // How tokens are read, each by a program of its own.
 enum class Reading : std::uint8_t { kOne, kEach, kChunk };
@@ -84,8 +108,35 @@ class Program {
   const graph::TensorType& cache_type(std::size_t i) const {
     return model().input_types[gguf::kFirstCache + i];
   }
+  CacheRows cache_rows(std::size_t i) const {
+    return {cache_type(i).shape, i % gguf::kCachesOfLayer == gguf::kKeyCache};
+  }
   float* cache(std::size_t i) {
     return static_cast<float*>(runner_.input_data(gguf::kFirstCache + i));
+  }
+
+  // The first `count` of `stride` rows of each head go behind `position` others in the cache.
+  void put_rows(std::size_t i, const float* rows, std::int64_t stride, std::int64_t position,
+                std::int64_t count) {
+    const CacheRows to = cache_rows(i);
+    for (std::int64_t h = 0; h < to.heads; ++h) {
+      for (std::int64_t t = 0; t < count; ++t) {
+        const float* row = rows + (h * stride + t) * to.size;
+        for (std::int64_t e = 0; e < to.size; ++e) cache(i)[to.at(h, position + t, e)] = row[e];
+      }
+    }
+  }
+  // The first `count` rows of each head: f32 [heads, count, size].
+  HostTensor rows(std::size_t i, std::int64_t count) {
+    const CacheRows from = cache_rows(i);
+    HostTensor out(DType::kF32, {from.heads, count, from.size});
+    auto* next = out.as<float>();
+    for (std::int64_t h = 0; h < from.heads; ++h) {
+      for (std::int64_t t = 0; t < count; ++t) {
+        for (std::int64_t e = 0; e < from.size; ++e) *next++ = cache(i)[from.at(h, t, e)];
+      }
+    }
+    return out;
   }
 
   // Both read the same caches from now on.
@@ -113,13 +164,8 @@ class Program {
 
  private:
   void append(std::size_t i, std::int64_t position, std::int64_t count) {
-    const Shape& shape = cache_type(i).shape;  // [1, heads, room, size]
-    const std::int64_t room = shape[2], size = shape[3];
     const auto* rows = static_cast<const float*>(runner_.output_data(gguf::kFirstNewRows + i));
-    for (std::int64_t h = 0; h < shape[1]; ++h) {
-      std::copy_n(rows + h * sizes_.tokens * size, count * size,
-                  cache(i) + (h * room + position) * size);
-    }
+    put_rows(i, rows, sizes_.tokens, position, count);
   }
 
   Sizes sizes_;
@@ -169,7 +215,7 @@ class Decoder::Impl {
   Result<void> reserve(std::int64_t tokens) {
     if (tokens <= room) return {};
     const std::int64_t before = room;
-    while (room < tokens) room = std::min(room * kGrowth, capacity);
+    room = std::min(room_for(tokens), capacity);
     std::size_t kept = 0;
     while (!programs_[kept]) ++kept;
     old_ = std::move(programs_[kept]);
@@ -214,13 +260,8 @@ class Decoder::Impl {
   }
 
   void move_caches(Program& from, Program& to) const {
-    for (std::size_t i = 0; i < from.caches(); ++i) {
-      const Shape &old = from.cache_type(i).shape, &now = to.cache_type(i).shape;
-      for (std::int64_t h = 0; h < old[1]; ++h) {
-        std::copy_n(from.cache(i) + h * old[2] * old[3], position * old[3],
-                    to.cache(i) + h * now[2] * now[3]);
-      }
-    }
+    for (std::size_t i = 0; i < from.caches(); ++i)
+      to.put_rows(i, from.rows(i, position).as<float>(), position, 0, position);
   }
 
   // One of the first is always there; the last while its caches are moved to a larger one.
@@ -316,15 +357,8 @@ Result<void> Decoder::warm_up(std::int64_t tokens) {
 NamedTensors Decoder::memory() const {
   NamedTensors out;
   Program& program = *impl_->any();
-  for (std::size_t i = 0; i < program.caches(); ++i) {
-    const Shape& from = program.cache_type(i).shape;  // [1, heads, room, size]
-    HostTensor rows(DType::kF32, {from[1], position(), from[3]});
-    for (std::int64_t h = 0; h < from[1]; ++h) {
-      std::copy_n(program.cache(i) + h * from[2] * from[3], position() * from[3],
-                  rows.as<float>() + h * position() * from[3]);
-    }
-    out.push_back({program.cache_name(i), std::move(rows)});
-  }
+  for (std::size_t i = 0; i < program.caches(); ++i)
+    out.push_back({program.cache_name(i), program.rows(i, position())});
   return out;
 }
 
@@ -338,21 +372,16 @@ Result<void> Decoder::restore(const NamedTensors& memory, std::int64_t position)
     const std::string& name = program.cache_name(i);
     const auto at = std::ranges::find(memory, name, &NamedTensor::name);
     if (at == memory.end()) return invalid("there is no tensor '{}'", name);
-    const Shape& to = program.cache_type(i).shape;
-    const Shape wanted = {to[1], position, to[3]};
+    const CacheRows to = program.cache_rows(i);
+    const Shape wanted = {to.heads, position, to.size};
     if (at->tensor.dtype() != DType::kF32 || at->tensor.shape() != wanted) {
       return invalid("tensor '{}' is {} {}, f32 {} needed", name, to_text(at->tensor.dtype()),
                      to_text(at->tensor.shape()), to_text(wanted));
     }
     rows.push_back(&at->tensor);
   }
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    const Shape& to = program.cache_type(i).shape;
-    for (std::int64_t h = 0; h < to[1]; ++h) {
-      std::copy_n(rows[i]->as<float>() + h * position * to[3], position * to[3],
-                  program.cache(i) + h * to[2] * to[3]);
-    }
-  }
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    program.put_rows(i, rows[i]->as<float>(), position, 0, position);
   impl_->position = position;
   return {};
 }

@@ -80,14 +80,15 @@ class DecoderWriter {
     n_.input(kPosition, DType::kI64, {{1, ""}});
     n_.input(kLast, DType::kI64, {{-1, kWanted}});
     for (std::int64_t i = 0; i < a_.layers; ++i) {
-      const auto cache = [&](const char* what, std::int64_t size) {
+      const onnx::Dim room{-1, kCapacity};
+      const auto cache = [&](const char* what, const onnx::Dim& rows, const onnx::Dim& columns) {
         Name name = fmt::format("past_key_values.{}.{}", i, what);
-        n_.input(name, DType::kF32, {{1, ""}, {a_.kv_heads, ""}, {-1, kCapacity}, {size, ""}});
+        n_.input(name, DType::kF32, {{1, ""}, {a_.kv_heads, ""}, rows, columns});
         return name;
       };
       Rows past;
-      past.key = cache("key", a_.key);
-      past.value = cache("value", a_.value);
+      past.key = cache("key", {a_.key, ""}, room);
+      past.value = cache("value", room, {a_.value, ""});
       past_.push_back(std::move(past));
     }
   }
@@ -132,7 +133,7 @@ class DecoderWriter {
     const Name angles = n_.add("Mul", {column, n_.constant("frequency", std::move(frequency))});
     cosine_ = magnified(n_.add("Cos", {angles}));
     sine_ = magnified(n_.add("Sin", {angles}));
-    const Name places = range(past_[0].key, 2);  // of the cache
+    const Name places = range(past_[0].value, 2);  // of the cache
     const Name query = n_.reshape(tokens, {-1, 1});
     sees_past_ = n_.add("Less", {places, kPosition});
     sees_new_ = n_.add("LessOrEqual", {tokens, query});
@@ -293,18 +294,18 @@ class DecoderWriter {
   Name attend(std::int64_t i, const Name& q, const Rows& now) {
     const Rows& past = past_[static_cast<std::size_t>(i)];
     const bool local = a_.is_local(i);
-    const auto scores = [&](const Name& key, const Name& mask) {
-      const Name s = capped(einsum("bhgik,bhjk->bhgij", q, key), a_.score_cap);
+    const auto scores = [&](const char* equation, const Name& key, const Name& mask) {
+      const Name s = capped(einsum(equation, q, key), a_.score_cap);
       return n_.add("Where", {mask, s, n_.scalar(-HUGE_VAL)});
     };
-    const Name seen = scores(past.key, local ? sees_near_past_ : sees_past_);
-    const Name fresh = scores(now.key, local ? sees_near_new_ : sees_new_);
+    const Name seen = scores("bhgik,bhkj->bhgij", past.key, local ? sees_near_past_ : sees_past_);
+    const Name fresh = scores("bhgik,bhjk->bhgij", now.key, local ? sees_near_new_ : sees_new_);
     const Name all = n_.add("Concat", {seen, fresh}, {attr("axis", std::int64_t{-1})});
     const Name weights = n_.add("Softmax", {all}, {attr("axis", std::int64_t{-1})});
     const auto part = [&](const Name& from, const Name& to) {
       return n_.add("Slice", {weights, from, to, n_.ints({-1})});
     };
-    const Name border = n_.reshape(n_.extent(past.key, 2), {1});
+    const Name border = n_.reshape(n_.extent(past.value, 2), {1});
     const Name of_past = part(n_.ints({0}), border);
     const Name of_now = part(border, n_.ints({INT64_MAX}));
     return n_.add("Add", {einsum("bhgij,bhjk->bhgik", of_past, past.value),

@@ -16,7 +16,8 @@ namespace tessera::gguf {
 //                                 are read
 //   last                          i64 [wanted]: of which tokens of the run logits are wanted.
 //                                 Those behind them may be anything
-//   past_key_values.N.key, value  f32 [1, heads, capacity, size]
+//   past_key_values.N.key         f32 [1, heads, size, capacity]: queries meet them side by side
+//   past_key_values.N.value       f32 [1, heads, capacity, size]
 //   logits                        f32 [1, wanted, vocabulary]
 //   new_key_values.N.key, value   f32 [1, heads, sequence, size]: the rows of the tokens of the
 //   run,
@@ -28,7 +29,8 @@ inline constexpr const char* kLogits = "logits";
 inline constexpr const char* kSequence = "sequence";
 inline constexpr const char* kCapacity = "capacity";
 inline constexpr const char* kWanted = "wanted";
-inline constexpr std::size_t kFirstCache = 3;    // of inputs; two for each layer
+inline constexpr std::size_t kFirstCache = 3;  // of inputs; two for each layer, keys first
+inline constexpr std::size_t kCachesOfLayer = 2, kKeyCache = 0;
 inline constexpr std::size_t kFirstNewRows = 1;  // of outputs
 
 // Errors name the file and the field or tensor.
