@@ -1,6 +1,7 @@
 #include "tessera/app/cli/common/model_args.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -85,12 +86,41 @@ void add_model_options(Flags& app, ModelArgs& args, bool required) {
   app.add_option("--skip-pass", args.skip,
                  "Graph pass to leave out, e.g. select_algorithms (repeatable)");
   add_dtype_option(app, args);
+  add_activations_option(app, args.activations);
 }
 
 void add_dtype_option(Flags& app, ModelArgs& args) {
   app.add_option("--dtype", args.dtype,
                  "Compute what is f32 in f16 or bf16: weights are converted, sums stay f32, inputs "
                  "and outputs keep their types");
+}
+
+namespace {
+
+struct NamedRounding {
+  const char* name;
+  graph::Rounding rounding;
+};
+constexpr std::array kRoundings = {NamedRounding{"model", graph::Rounding::kAsModel},
+                                   NamedRounding{"int8", graph::Rounding::kAlways},
+                                   NamedRounding{"float", graph::Rounding::kNever}};
+
+}  // namespace
+
+void add_activations_option(Flags& app, std::string& activations) {
+  std::vector<std::string> names;
+  for (const NamedRounding& r : kRoundings) names.emplace_back(r.name);
+  app.add_option("--activations", activations,
+                 "What weights of 4 and 8 bits multiply: int8 rounds it to bytes, 32 by 32, where "
+                 "the processor multiplies those; float does not; model: as accuracy_level says")
+      ->check(one_of(names));
+}
+
+Result<graph::Rounding> rounding_of(const std::string& activations) {
+  const auto* row = std::ranges::find(kRoundings, activations, &NamedRounding::name);
+  if (row != kRoundings.end()) return row->rounding;
+  return make_error(ErrorCode::kInvalidArgument, "--activations {}: model, int8 or float",
+                    activations);
 }
 
 void add_target_option(Flags& app, std::string& target, TargetUse use) {
@@ -207,6 +237,7 @@ Result<app::CompileOptions> compile_options(const ModelArgs& args, const target:
   }
   options.skip_passes = args.skip;
   TESSERA_TRY(options.floats, app::float_type(args.dtype));
+  TESSERA_TRY(options.rounding, rounding_of(args.activations));
   return options;
 }
 

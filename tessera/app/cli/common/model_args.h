@@ -19,9 +19,10 @@ struct ModelArgs {
   std::int64_t batch = 0;           // 0: as the model says
   std::vector<std::string> values;  // "sr=16000", "mask=[1,1,0]", "state=@state.npy"
   std::int64_t max_loop_steps = onnx::ImportOptions{}.max_loop_steps;
-  std::vector<std::string> skip;  // graph passes
-  std::string dtype = "f32";      // that f32 is computed in
-  std::string fast_math;          // "", or what may be rounded besides: "tf32"
+  std::vector<std::string> skip;      // graph passes
+  std::string dtype = "f32";          // that f32 is computed in
+  std::string activations = "model";  // --activations
+  std::string fast_math;              // "", or what may be rounded besides: "tf32"
 };
 
 // Adds the positional MODEL (optional where a command has other subjects) and the flags below.
@@ -30,6 +31,9 @@ void add_model_options(Flags& app, ModelArgs& args, bool required);
 std::vector<std::string> zoo_models();
 // --dtype alone.
 void add_dtype_option(Flags& app, ModelArgs& args);
+// --activations: model (as it says), int8 or float.
+void add_activations_option(Flags& app, std::string& activations);
+Result<graph::Rounding> rounding_of(const std::string& activations);
 // --target, also written --machine: of commands that make code, run it or measure candidates.
 enum class TargetUse : std::uint8_t { kCode, kRun, kMeasure };
 void add_target_option(Flags& app, std::string& target, TargetUse use);

@@ -18,10 +18,8 @@
 namespace tessera::cli {
 namespace {
 
-constexpr const char *kInt8 = "int8", *kFloat = "float";
-
 struct GenerateArgs {
-  std::string model, prompt, prompt_file, system, activations = kInt8;
+  std::string model, prompt, prompt_file, system, activations = "int8";
   app::TextOptions text{.max_tokens = 256};
   std::string save_cache, load_cache;
   std::int64_t context = 0, lookup = 1;
@@ -121,8 +119,7 @@ Result<std::unique_ptr<TextModel>> open_text_model(const GenerateArgs& args) {
   TESSERA_TRY(app::DecoderOptions options,
               decoder_options(args.threads, args.no_cache, args.context));
   options.each = args.lookup;
-  options.compile.rounding =
-      args.activations == kInt8 ? graph::Rounding::kAlways : graph::Rounding::kNever;
+  TESSERA_TRY(options.compile.rounding, rounding_of(args.activations));
   return TextModel::open(args.model, options);
 }
 
@@ -247,10 +244,7 @@ void add_generate(Flags& app, std::function<int()>* run) {
   sub->add_option("--load-cache", args->load_cache,
                   "Such a file: a prompt that begins in the same way is not read again")
       ->check(existing_file());
-  sub->add_option("--activations", args->activations,
-                  "What quantised weights multiply: int8 rounds it to bytes, 32 by 32, where the "
-                  "processor multiplies those; float does not round")
-      ->check(one_of({kInt8, kFloat}));
+  add_activations_option(*sub, args->activations);
   add_threads_option(*sub, args->threads, "Threads of the code");
   add_cache_option(*sub, args->no_cache);
   sub->add_flag("--json", args->json, "Print JSON when all is generated");
