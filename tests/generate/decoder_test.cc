@@ -53,13 +53,14 @@ std::vector<std::int32_t> words(std::int64_t count, std::int64_t vocabulary) {
   return out;
 }
 
-void expect_near(std::span<const float> got, const std::vector<double>& want) {
+void expect_near(std::span<const float> got, const std::vector<double>& want,
+                 double relative = kRelative) {
   ASSERT_EQ(got.size(), want.size());
   double largest = 0;
   for (const double v : want) largest = std::max(largest, std::abs(v));
   EXPECT_GT(largest, 0.01);
   for (std::size_t i = 0; i < want.size(); ++i)
-    ASSERT_NEAR(static_cast<double>(got[i]), want[i], kRelative * (largest + 1)) << "word " << i;
+    ASSERT_NEAR(static_cast<double>(got[i]), want[i], relative * (largest + 1)) << "word " << i;
 }
 
 // Each token by itself, all of them at once, and a few at a time.
@@ -105,6 +106,36 @@ TEST_F(DecoderTest, LlamaAgreesWithTheLoops) {
     Decoder decoder = open(d);
     EXPECT_EQ(decoder.vocabulary(), d.words);
     expect_reference(decoder, d, 30);
+  }
+}
+
+// Chunks and single tokens, of odd numbers of columns and rows.
+TEST_F(DecoderTest, RoundedProductsStayNearTheLoops) {
+  options_.compile.rounding = graph::Rounding::kAlways;
+  for (const char* blocks : {"Q4_0", "Q4_1", "Q8_0"}) {
+    SCOPED_TRACE(blocks);
+    TinyDecoder d;
+    d.blocks = blocks;
+    d.words = 43;
+    Decoder decoder = open(d);
+    const std::vector<std::int32_t> tokens = words(20, d.words);
+    ReferenceDecoder reference(d, decoder.file());
+    std::vector<double> want;
+    for (const std::int32_t t : tokens) want = reference.step(t);
+    constexpr double kOfBytes = 0.03;
+    const auto all = decoder.step(tokens);
+    ASSERT_TRUE(all.ok()) << all.error().message;
+    expect_near(*all, want, kOfBytes);
+    const std::vector<float> at_once(all->begin(), all->end());
+    decoder.reset();
+    std::span<const float> last;
+    for (const std::int32_t t : tokens) {
+      const auto got = decoder.step({&t, 1});
+      ASSERT_TRUE(got.ok()) << got.error().message;
+      last = *got;
+    }
+    expect_near(last, want, kOfBytes);
+    expect_near(last, {at_once.begin(), at_once.end()}, kOfBytes);
   }
 }
 

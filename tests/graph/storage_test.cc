@@ -161,8 +161,7 @@ TEST(Storage, RoundedProductsRoundRowsInBlocks) {
     });
     const auto wide = widened(g, dequantize, {});
     ASSERT_TRUE(wide.ok());
-    const std::vector<double> want =
-        rounded_product(x, *wide, w.turned, w.group == 16 ? 16 : 32);
+    const std::vector<double> want = rounded_product(x, *wide, w.turned, w.group == 16 ? 16 : 32);
     double largest = 0;
     for (const double v : want) largest = std::max(largest, std::abs(v));
     for (std::size_t i = 0; i < want.size(); ++i) {
@@ -200,11 +199,11 @@ TEST(Storage, RoundedProductsRefuseWhatDoesNotFit) {
   GraphBuilder b("net");
   const auto refused = [&](const Shape& x, const Shape& data, DType of, const Shape& scale,
                            std::int64_t bits) {
-    const auto made = b.add("contract_rounded",
-                            {b.input(fmt::format("x{}", b.graph().values.size()), {DType::kF32, x}),
-                             b.constant(HostTensor(of, data)),
-                             b.constant(HostTensor(DType::kF32, scale))},
-                            {{"bits", bits}, {"offset", std::int64_t{0}}});
+    const auto made =
+        b.add("contract_rounded",
+              {b.input(fmt::format("x{}", b.graph().values.size()), {DType::kF32, x}),
+               b.constant(HostTensor(of, data)), b.constant(HostTensor(DType::kF32, scale))},
+              {{"bits", bits}, {"offset", std::int64_t{0}}});
     return made.ok() ? "" : made.error().message;
   };
   using ::testing::HasSubstr;
@@ -214,8 +213,10 @@ TEST(Storage, RoundedProductsRefuseWhatDoesNotFit) {
   EXPECT_THAT(refused({3, 64}, {5, 2, 16}, DType::kU8, {5, 2}, 2), HasSubstr("in 2 bits"));
   EXPECT_THAT(refused({3, 60}, {5, 2, 16}, DType::kU8, {5, 2}, 4), HasSubstr("does not multiply"));
   EXPECT_THAT(refused({3, 64}, {5, 1, 64}, DType::kU8, {5, 1}, 8), HasSubstr("does not multiply"));
-  EXPECT_THAT(refused({3, 64}, {5, 2, 16}, DType::kU8, {4, 2}, 4), HasSubstr("does not fit blocks"));
-  EXPECT_THAT(refused({3, 96}, {5, 3, 16}, DType::kU8, {5, 2}, 4), HasSubstr("does not fit blocks"));
+  EXPECT_THAT(refused({3, 64}, {5, 2, 16}, DType::kU8, {4, 2}, 4),
+              HasSubstr("does not fit blocks"));
+  EXPECT_THAT(refused({3, 96}, {5, 3, 16}, DType::kU8, {5, 2}, 4),
+              HasSubstr("does not fit blocks"));
 }
 
 TEST(Storage, TakesThePredictedBytes) {

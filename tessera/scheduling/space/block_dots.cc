@@ -16,6 +16,9 @@ constexpr double kOperationsOfByte = 8;
 // weights of a block before it.
 constexpr std::int64_t kScaling = 4, kUnpacking = 16;
 
+// Tiles of rows up to which weights are asked for ahead of time, and by how many steps.
+constexpr std::int64_t kFewTiles = 2, kStepsAhead = 32;
+
 // Vectors of sums: of the block and of all blocks; of weights and of their scales.
 constexpr bool fits(const target::Target& target, std::int64_t rows, std::int64_t vectors) {
   return 2 * rows * vectors + 2 * vectors <= target.vector_registers;
@@ -121,6 +124,13 @@ class BlockDotWriter {
     vectors_ = tile.vectors;
     sharing_ = choose_sharing(context_, total().op.name,
                               dots_.iterations() + kOperationsOfByte * weight_bytes());
+    // Weights that are used once come from memory as fast as they are asked for.
+    const bool once = parts_of(extent, rows_) <= kFewTiles &&
+                      weight_bytes() > static_cast<double>(context_.l1_bytes());
+    prefetch_ = context_.chooser.number(total().op.name, "prefetch", PointKind::kCache,
+                                        once ? kStepsAhead : 0, [] {
+                                          return std::vector<std::int64_t>{0, 16, 32, 64};
+                                        });
   }
 
   // Instructions of a row and a vector for a block.
@@ -223,6 +233,7 @@ class BlockDotWriter {
     order.insert(order.end(), {vector[0], vector[1], steps[1]});
     w.reorder(name, order);
     for (const std::string& loop : between) w.unroll(name, loop);
+    if (prefetch_ > 0) w.prefetch(name, steps[0], packs_.front().name, prefetch_);
     if (product_.row >= 0) w.unroll(name, dots_.axis_name(static_cast<std::size_t>(product_.row)));
     w.unroll(name, vector[0]);
     w.tensorize(name, vector[1], std::string(instruction_.name));
@@ -236,6 +247,7 @@ class BlockDotWriter {
   int lanes_;
   Nest nest_;
   std::int64_t rows_ = 1, vectors_ = 1;
+  std::int64_t prefetch_ = 0;  // steps ahead; 0: none
   Sharing sharing_;
   std::vector<Pack> packs_;
 };
