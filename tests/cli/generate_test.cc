@@ -80,6 +80,21 @@ TEST(Generate, GoesOnAsTheModelSays) {
   EXPECT_NE(plain.err.find("; generated "), std::string::npos) << plain.err;
 }
 
+TEST(Generate, ActivationsAreBytesOrFloats) {
+  const TinyDecoder d = byte_model();
+  const std::string path = saved(d);
+  const auto generate = [&](const char* activations) {
+    return run({"generate", path, "--prompt", "Hello", "--max-tokens", "12", "--json", "--threads",
+                "1", "--activations", activations});
+  };
+  const nlohmann::json out = json_of(generate("float"));
+  EXPECT_EQ(out["tokens"].get<std::vector<std::int32_t>>(), reference(d, "Hello", 12));
+  EXPECT_EQ(json_of(generate("int8"))["tokens"], out["tokens"]) << "no weights of few bits";
+  const Finished other = generate("int4");
+  EXPECT_EQ(other.code, 2);
+  EXPECT_NE(other.err.find("int4 not in {model,int8,float}"), std::string::npos) << other.err;
+}
+
 TEST(Generate, PromptsComeFromFilesAndStandardInput) {
   const std::string path = saved(byte_model());
   const std::string file = write_file("generate/prompt.txt", "Hello");

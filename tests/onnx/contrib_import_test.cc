@@ -1,4 +1,5 @@
 // Operators of domain com.microsoft, against numbers worked out by hand.
+#include <algorithm>
 #include <cmath>
 
 #include <gmock/gmock.h>
@@ -175,6 +176,31 @@ TEST(ContribImport, KnownProductsOfFewBitsAreComputedAtImport) {
   EXPECT_TRUE(imported->nodes.empty());
   ASSERT_NE(imported->constant(imported->outputs[0]), nullptr);
   EXPECT_EQ(values_of(*imported->constant(imported->outputs[0])), std::vector<double>{2});
+}
+
+TEST(ContribImport, ProductsOfFewBitsMayRoundAtAccuracyLevel4) {
+  const auto rounds = [](std::int64_t level) {
+    Graph graph;
+    graph.inputs = {value_info("a", DType::kF32, {1, 2})};
+    graph.initializers = {{"b", u8({1, 1, 1}, {0x98})}, {"s", f32({1}, {1})}};
+    graph.outputs = {output("y")};
+    graph.nodes = {make_node(
+        "MatMulNBits", {"a", "b", "s"}, {"y"},
+        {attr("K", std::int64_t{2}), attr("N", std::int64_t{1}), attr("bits", std::int64_t{4}),
+         attr("block_size", std::int64_t{2}), attr("accuracy_level", level)})};
+    graph.nodes[0].domain = "com.microsoft";
+    Model model = make_model(std::move(graph), 17);
+    model.opsets["com.microsoft"] = 1;
+    const auto imported = import_model(model);
+    EXPECT_TRUE(imported.ok()) << imported.error().message;
+    return std::count_if(imported->nodes.begin(), imported->nodes.end(), [](const auto& node) {
+      return std::string_view(node.op->name) == "dequantize" &&
+             node.attrs.integer("rounds", 0) == 1;
+    });
+  };
+  EXPECT_EQ(rounds(4), 1);
+  EXPECT_EQ(rounds(1), 0);
+  EXPECT_EQ(rounds(0), 0);
 }
 
 // q * scale + offset, in blocks of two.

@@ -216,6 +216,7 @@ class Decoder::Impl {
     if (tokens <= room) return {};
     const std::int64_t before = room;
     room = std::min(room_for(tokens), capacity);
+    if (any() == nullptr) return {};
     std::size_t kept = 0;
     while (!programs_[kept]) ++kept;
     old_ = std::move(programs_[kept]);
@@ -264,7 +265,8 @@ class Decoder::Impl {
       to.put_rows(i, from.rows(i, position).as<float>(), position, 0, position);
   }
 
-  // One of the first is always there; the last while its caches are moved to a larger one.
+  // One of the first is there once something was read; the last while its caches are moved to a
+  // larger one.
   std::array<std::unique_ptr<Program>, kReadings.size()> programs_;
   std::unique_ptr<Program> old_;
 };
@@ -283,6 +285,9 @@ Result<Decoder> Decoder::open(const std::string& path, const DecoderOptions& opt
   }
   if (options.compile.target.is_gpu())
     return make_error(ErrorCode::kUnsupported, "decoding on {}", options.compile.target.name);
+  // Only what is wrong with the file is found now: how much room is wanted is not known yet.
+  if (const auto model = gguf::to_model(file, gguf::Values::kLeft); !model.ok())
+    return model.error();
   return start(std::make_unique<Impl>(std::move(file), options, architecture,
                                       std::make_shared<Library>(path, options.compile)));
 }
@@ -295,7 +300,6 @@ Result<Decoder> Decoder::another() const {
 Result<Decoder> Decoder::start(std::unique_ptr<Impl> impl) {
   const target::Target& target = impl->options.compile.target;
   TESSERA_TRY(impl->device, runtime::open_device(target.kind, {.threads = target.code_threads()}));
-  if (const auto program = impl->program(Reading::kOne); !program.ok()) return program.error();
   return Decoder(std::move(impl));
 }
 
@@ -356,9 +360,10 @@ Result<void> Decoder::warm_up(std::int64_t tokens) {
 
 NamedTensors Decoder::memory() const {
   NamedTensors out;
-  Program& program = *impl_->any();
-  for (std::size_t i = 0; i < program.caches(); ++i)
-    out.push_back({program.cache_name(i), program.rows(i, position())});
+  Program* const program = impl_->any();
+  if (program == nullptr) return out;  // nothing was read
+  for (std::size_t i = 0; i < program->caches(); ++i)
+    out.push_back({program->cache_name(i), program->rows(i, position())});
   return out;
 }
 
@@ -366,6 +371,7 @@ Result<void> Decoder::restore(const NamedTensors& memory, std::int64_t position)
   if (position < 0 || position > capacity())
     return invalid("{} tokens: there is room for {}", position, capacity());
   TESSERA_DO(impl_->reserve(position));
+  if (impl_->any() == nullptr) TESSERA_DO(impl_->program(Reading::kOne));
   Program& program = *impl_->any();
   std::vector<const HostTensor*> rows;
   for (std::size_t i = 0; i < program.caches(); ++i) {

@@ -32,7 +32,8 @@ inline constexpr std::int64_t kMostCapacity = 4096;
 // needed, or found in the cache. One call at a time.
 class Decoder {
  public:
-  // Of a GGUF file or a folder. Errors are those of checkpoint::open and open_model.
+  // Of a GGUF file or a folder. Errors are those of checkpoint::open and gguf::to_model; steps may
+  // have those of open_model.
   static Result<Decoder> open(const std::string& path, const DecoderOptions& options = {});
   // Of the same model, with the same code and weights and a memory of its own. The two may be used
   // at the same time.
