@@ -13,6 +13,8 @@ Result<app::DecoderOptions> decoder_options(int threads, bool no_cache, std::int
   app::DecoderOptions out;
   TESSERA_TRY(const target::Target machine, runtime::resolve_target("host"));
   out.compile.target = target::code_target(machine, threads);
+  // As other engines do.
+  out.compile.rounding = graph::Rounding::kAlways;
   out.compile.cache = kernel_cache(no_cache);
   out.compile.progress = build_progress();
   out.capacity = context;
