@@ -234,5 +234,41 @@ TEST(FleetOfAFile, AgentsOfOneMachineShareIt) {
   EXPECT_EQ(run({"fleet", "status", "--db", db + ".none"}).code, 6);
 }
 
+TEST(FleetOfAFile, IsSimulated) {
+  const std::string db = write_file("t.db", "");
+  std::filesystem::remove(db);
+  ASSERT_EQ(run({"db", "list", "--db", db}).code, 6) << "it is not there yet";
+  const Finished done =
+      run({"fleet", "simulate", "--db", db, "--trials", "60", "--agents", "2", "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(Json::parse(done.out)["trials"], 60);
+  const Finished text = run({"fleet", "simulate", "--db", db, "--trials", "20", "--batch", "16"});
+  EXPECT_NE(text.out.find("20 trials in"), std::string::npos) << text.out;
+}
+
+TEST(FleetLaunchers, WriteWhatStartsAgents) {
+  const std::string url = "postgresql://db.example/tuning";
+  for (const auto& [kind, word] :
+       std::vector<std::pair<std::string, std::string>>{{"systemd", "ExecStart="},
+                                                        {"slurm", "#SBATCH --array=0-0"},
+                                                        {"kubernetes", "batch/v1"}}) {
+    std::vector<std::string> args = {"fleet", kind, "--db", url, "--threads", "2"};
+    if (kind == "kubernetes") args.insert(args.end(), {"--image", "registry.example/tessera"});
+    const Finished done = run(args);
+    EXPECT_EQ(done.code, 0) << done.err;
+    EXPECT_NE(done.out.find(word), std::string::npos) << done.out;
+    EXPECT_NE(done.out.find(url), std::string::npos);
+    args[3] = "tuning.db";
+    EXPECT_EQ(run(args).code, 2) << "a file is of one machine";
+    args[3] = "postgresql://ada:secret@db.example/tuning";
+    const Finished secret = run(args);
+    EXPECT_EQ(secret.code, 2);
+    EXPECT_EQ((secret.out + secret.err).find("secret"), std::string::npos) << secret.err;
+  }
+  const Finished grant = run({"fleet", "grant", "an \"agent"});
+  EXPECT_NE(grant.out.find("TO \"an \"\"agent\""), std::string::npos) << grant.out;
+  EXPECT_EQ(grant.out.find("DELETE"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace tessera::cli

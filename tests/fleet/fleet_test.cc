@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "tessera/trials/fleet/simulate.h"
 #include "tests/fleet/fleet_case.h"
 #include "tests/fleet/history.h"
 #include "tests/record/both_engines.h"
@@ -250,6 +251,23 @@ TEST_P(FleetTest, ATuningWhoseTunerIsGoneIsTidiedAway) {
   ASSERT_TRUE(roster.tidy(queue).ok());
   EXPECT_EQ(queue.counts()->queued, 0);
   EXPECT_EQ(queue.counts()->cancelled, 2);
+}
+
+TEST_P(FleetTest, ASimulationCountsEveryTrialAndLeavesNothing) {
+  const Result<Simulated> s =
+      simulate({.database = place("a"), .agents = 3, .trials = 200, .batch = 4});
+  ASSERT_TRUE(s.ok()) << s.error().message;
+  EXPECT_EQ(s->trials, 200);
+  EXPECT_GE(s->reports, 50);
+  EXPECT_GE(s->claims, 4 + 3) << "the last one of each agent finds nothing";
+  EXPECT_GT(s->wall_s, 0);
+  EXPECT_LE(s->claim_p50_ms, s->claim_p99_ms);
+  Queue queue = open();
+  EXPECT_EQ(queue.connection()->query_integer("SELECT count(*) FROM trials").value(), 0);
+  EXPECT_EQ(queue.connection()->query_integer("SELECT count(*) FROM attempts").value(), 0);
+  EXPECT_TRUE(Roster(queue).agents()->empty());
+  EXPECT_FALSE(simulate({.database = place("a"), .agents = 0}).ok());
+  EXPECT_FALSE(simulate({.database = place("a"), .batch = kMostClaimed + 1}).ok());
 }
 
 }  // namespace
