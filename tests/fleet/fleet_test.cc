@@ -234,7 +234,7 @@ TEST_P(FleetTest, ATunerTakesNoNonsenseForAMeasurement) {
   const std::vector<Measurement> all = collect_all(*tuning);
   ASSERT_EQ(all.size(), 1u);
   EXPECT_EQ(all[0].outcome, Outcome::kWorkerLost);
-  EXPECT_NE(all[0].reason.find("agent liar told what cannot be read"), std::string::npos)
+  EXPECT_NE(all[0].reason.find("agent liar reports what cannot be read"), std::string::npos)
       << all[0].reason;
 }
 

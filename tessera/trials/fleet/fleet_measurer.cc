@@ -232,7 +232,7 @@ void FleetMeasurer::take(const TrialResult& result) {
   }
   const std::string refused = reason_of_refusal(result.payload);
   const std::string why = !refused.empty() ? "refused: " + refused
-                          : !told.ok()     ? "told what cannot be read: " + told.error().message
+                          : !told.ok()     ? "reports what cannot be read: " + told.error().message
                                            : "did not measure all that it took";
   end(batch, same_for_all(count, refused.empty() ? Outcome::kWorkerLost : Outcome::kInvalidStatic,
                           fmt::format("agent {} {}", name_of(result.agent), why)));

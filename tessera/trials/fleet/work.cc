@@ -6,6 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "tessera/lang/te/dag.h"
+#include "tessera/scheduling/schedule/step.h"
+
 namespace tessera::fleet {
 namespace {
 

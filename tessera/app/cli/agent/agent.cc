@@ -115,7 +115,7 @@ void add_agent(Flags& app, std::function<int()>* run) {
                     "How long others wait for an agent that went silent before they take its "
                     "trials");
   sub->add_flag("--once", args->once, "End with the first tunings that it works for");
-  sub->add_duration("--idle-exit", args->idle_exit_s, "End after so long without work",
+  sub->add_duration("--idle-exit", args->idle_exit_s, "End after this time without work",
                     Flags::Zero::kNoLimit);
   sub->add_flag("--json", args->json, "Print JSON at the end");
   sub->callback([args, run] { *run = [args] { return agent(*args); }; });

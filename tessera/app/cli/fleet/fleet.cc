@@ -39,7 +39,7 @@ constexpr SubCommand kSubCommands[] = {
      "Examples:\n  tessera fleet grant agent | psql postgresql://db.example/tuning\n"
      "  tessera fleet grant ada --tuner | psql postgresql://db.example/tuning",
      fleet_grant},
-    {"simulate", "How many trials a second a database hands out and takes back",
+    {"simulate", "How many trials per second a database hands out and takes back",
      "Examples:\n  tessera fleet simulate --db postgresql://db.example/tuning --batch 16",
      fleet_simulate},
     {"systemd", "Print a unit that runs agents on cores of their own",
