@@ -96,7 +96,7 @@ class Agent {
   void refuse(const Claim& claim, const std::string& reason);
   void collect(double timeout_s);
   void drop_lost(const std::vector<std::int64_t>& held);
-  void finish(std::uint64_t id, Measurement m);
+  void finish(Measurement m);
   void retire(std::int64_t tuning);
   void leave();
 
@@ -302,8 +302,8 @@ void Agent::start_next() {
   }
 }
 
-void Agent::finish(std::uint64_t id, Measurement m) {
-  const auto place = places_.find(id);
+void Agent::finish(Measurement m) {
+  const auto place = places_.find(m.id);
   if (place == places_.end()) return;
   const auto it = held_.find(place->second.trial);
   const std::size_t index = place->second.index;
@@ -334,7 +334,7 @@ void Agent::collect(double timeout_s) {
     const auto place = places_.find(m.id);
     if (place != places_.end() && held_.contains(place->second.trial))
       held_[place->second.trial].result.machine = state;
-    finish(m.id, std::move(m));
+    finish(std::move(m));
   }
   // Its server may be gone: a new one is started for what comes next.
   if (lost && held_.empty()) retire(active_);

@@ -39,8 +39,9 @@ class FleetMeasurer final : public measure::Measurer {
 
   void submit(std::vector<Trial> trials) override {
     std::vector<Batch> batches;
+    batches.reserve(trials.size());
     for (Trial& t : trials) batches.push_back({{std::move(t)}});
-    send(std::move(batches), /*compared=*/false);
+    send(batches, /*compared=*/false);
   }
   void submit_together(std::vector<Trial> trials) override {
     for (Trial& t : trials) t.final = true;
@@ -70,7 +71,7 @@ class FleetMeasurer final : public measure::Measurer {
     measure::MachineState machine;
   };
 
-  void send(std::vector<Batch> batches, bool compared);
+  void send(const std::vector<Batch>& batches, bool compared);
   void poll();
   void look();
   void take(const TrialResult& result);
@@ -100,7 +101,7 @@ BatchResult same_for_all(std::size_t count, Outcome outcome, const std::string& 
   return out;
 }
 
-void FleetMeasurer::send(std::vector<Batch> batches, bool compared) {
+void FleetMeasurer::send(const std::vector<Batch>& batches, bool compared) {
   std::vector<NewTrial> trials;
   std::vector<Pending> pending;
   for (const Batch& b : batches) {
