@@ -28,7 +28,7 @@ struct CompileOptions {
   std::vector<std::string> skip_passes;
   DType floats = DType::kF32;  // as graph::PassOptions has it
   graph::Rounding rounding = graph::Rounding::kAsModel;
-  bool fuse = true;            // false: every node its own kernel
+  bool fuse = true;  // false: every node its own kernel
   std::optional<PlanSchedules> plan;
   // Judges schedules that the plan lacks, nothing measured: files, kShipped or kNoModel. A shipped
   // one that cannot be read is noted and left out.

@@ -114,7 +114,7 @@ class TensorizeLoops final : public ir::Mutator {
     const ir::Load* load = nullptr;
     ir::Expr value;                          // of an element of `load`
     std::vector<std::int64_t> strides = {};  // per loop of the nest
-    ir::Expr base;                      // index with all loops of the nest at 0
+    ir::Expr base;                           // index with all loops of the nest at 0
   };
 
   static std::optional<Operand> operand(const Factor& factor, const Nest& nest) {

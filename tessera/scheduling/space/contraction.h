@@ -51,7 +51,7 @@ std::optional<PlacedContraction> place_contraction(Context& context, std::size_t
 bool schedule_dots(Context& context, const Contraction& contraction, const Nest& nest);
 
 // The same of sums within blocks, which another stage scales and adds up: that stage, its epilogue
-// and the sums of a block are computed tile by tile.
+// and the sums within a block are computed tile by tile.
 bool schedule_block_dots(Context& context, const Contraction& contraction);
 
 // Writes the loops of the contraction, its nest and the copies of its operands. False when the
