@@ -68,6 +68,27 @@ TEST(Tensorize, Dot4WithSeveralAccumulators) {
               "dot4");
 }
 
+// C[i, j] = sum over k of i32(A[i, k]) * i32(B[k, j] >> shift & 15), shift 4 or, `uneven`, k mod 5.
+te::Dag halves_product(bool uneven) {
+  te::DagBuilder b("product");
+  const ir::Buffer x = b.input("A", DType::kI8, {6, 16});
+  const ir::Buffer w = b.constant("B", DType::kU8, {16, 8});
+  const auto value = [&](const Indices& i, const Indices& r) {
+    const ir::Expr shift = uneven ? ir::floor_mod(r[0], ir::int_imm(5)) : ir::int_imm(4);
+    const ir::Expr high =
+        ir::Binary::make(ir::BinaryOp::kShr, at(w, {r[0], i[1]}), ir::cast(DType::kU8, shift));
+    const ir::Expr half =
+        ir::Binary::make(ir::BinaryOp::kAnd, high, ir::int_like({DType::kU8}, 15));
+    return ir::cast(DType::kI32, at(x, {i[0], r[0]})) * ir::cast(DType::kI32, half);
+  };
+  return b.build({b.reduce("C", te::Reducer::kSum, {{"i", 6}, {"j", 8}}, {{"k", 16}}, value)});
+}
+
+TEST(Tensorize, Dot4OfHalvesOfBytes) {
+  expect_uses(halves_product(false), kDot4, "dot4");
+  expect_refused(halves_product(true), kDot4, "the factors are not casts of i8 or u8 to i32");
+}
+
 // What is left of a tile is an instruction of fewer lanes, where there are several and where the
 // sums are stored by another stage.
 TEST(Tensorize, TheRestOfAVectorIsAShorterOne) {

@@ -203,11 +203,12 @@ class TensorizeLoops final : public ir::Mutator {
       return fail(instruction, "the body is not acc = acc + a * b");
     }
     const auto a = widened(instruction, product->a), b = widened(instruction, product->b);
-    if (!a || !b || !is_even(*a, nest) || !is_even(*b, nest))
+    if (!a || !b || !is_even(*a, nest) || !is_even(*b, nest)) {
       return fail(
           instruction,
           fmt::format("the factors are not casts of {} or {} to {}", to_text(instruction.types[0]),
                       to_text(instruction.types[1]), to_text(instruction.sums)));
+    }
     const auto acc = operand({old, sum->a}, nest);
     const auto left = operand(*a, nest);
     const auto right = operand(*b, nest);

@@ -192,9 +192,10 @@ Result<Buffers> define_contract_stored(te::DagBuilder& b, const std::string& nam
 // as te::RoundedWeights has them; the result is [.., columns].
 Result<Types> infer_contract_rounded(const NodeView& node) {
   const std::int64_t bits = node.attrs.integer("bits");
-  if (!is_float(node.dtype(0)) || node.dtype(1) != DType::kU8 || (bits != 4 && bits != 8))
+  if (!is_float(node.dtype(0)) || node.dtype(1) != DType::kU8 || (bits != 4 && bits != 8)) {
     return invalid("no product of {} and {} in {} bits", to_text(node.dtype(0)),
                    to_text(node.dtype(1)), bits);
+  }
   const Shape &x = node.shape(0), &data = node.shape(1);
   const bool fits = !x.empty() && data.size() == 3 && node.has(2) &&
                     x.back() == data[1] * data[2] * (8 / bits) &&
