@@ -31,6 +31,8 @@ class HostTensor {
   static HostTensor view(DType dtype, Shape shape, std::shared_ptr<const void> owner,
                          const void* bytes);
   bool is_view() const;
+  // What holds the bytes, at the first of them: alive as long as any tensor that reads them.
+  std::shared_ptr<const void> memory() const { return data_; }
 
   DType dtype() const { return dtype_; }
   const Shape& shape() const { return shape_; }

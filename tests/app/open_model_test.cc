@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
 #include <set>
 
 #include <gtest/gtest.h>
@@ -13,6 +15,7 @@
 
 #include "tessera/app/bench/bench_model.h"
 #include "tessera/backend/exec/model_runner.h"
+#include "tessera/backend/exec/share_constants.h"
 #include "tessera/frontend/zoo/zoo.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/target/cpus.h"
@@ -63,14 +66,19 @@ class PrepareModel : public ::testing::Test {
     }
     return values;
   }
-  // The entry of the model: the largest.
-  fs::path entry() const {
-    fs::path largest;
+  // Entries whose key has `text` in it.
+  static constexpr const char *kModel = "model file", *kConstant = " of file ";
+  std::vector<std::string> entries(const std::string& text) const {
+    std::vector<std::string> found;
     for (const auto& e : fs::recursive_directory_iterator(path("cache"))) {
-      if (e.is_regular_file() && (largest.empty() || e.file_size() > fs::file_size(largest)))
-        largest = e.path();
+      if (!e.is_regular_file()) continue;
+      const std::string bytes = *read_file(e.path().string());
+      std::uint64_t key_bytes = 0;
+      std::memcpy(&key_bytes, bytes.data() + 8, sizeof(key_bytes));
+      if (bytes.substr(32, key_bytes).find(text) != std::string::npos)
+        found.push_back(e.path().string());
     }
-    return largest;
+    return found;
   }
 
   TemporaryFolder folder_;
@@ -80,10 +88,13 @@ class PrepareModel : public ::testing::Test {
 TEST_F(PrepareModel, TheSecondTimeNothingIsMadeAndEverythingIsTheSame) {
   for (const char* network : {"mlp@hidden=32", "lenet", "mlp@hidden=32,quant=qdq"}) {
     save(network);
-    const exec::PreparedModel made = prepare(), found = prepare();
-    EXPECT_FALSE(was_found(made)) << network;
+    const std::vector<float> want = outputs(prepare());
+    const exec::PreparedModel found = prepare();  // with nobody to share constants with
     ASSERT_TRUE(was_found(found)) << network;
-    EXPECT_EQ(outputs(found), outputs(made)) << network;
+    EXPECT_EQ(outputs(found), want) << network;
+    fs::remove_all(path("cache"));
+    const exec::PreparedModel made = prepare();
+    EXPECT_FALSE(was_found(made)) << network;
     EXPECT_EQ(found.model.cached_kernels, static_cast<std::int64_t>(made.model.kernels.size()));
     EXPECT_EQ(found.model.input_names, made.model.input_names);
     EXPECT_EQ(found.model.output_types, made.model.output_types);
@@ -95,8 +106,9 @@ TEST_F(PrepareModel, TheSecondTimeNothingIsMadeAndEverythingIsTheSame) {
       EXPECT_EQ(found.model.steps[i].flops, made.model.steps[i].flops);
       EXPECT_EQ(found.model.steps[i].attrs, made.model.steps[i].attrs);
     }
-    for (const void* place : found.model.device_constants)
-      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(place) % 64, 0u);
+    ASSERT_EQ(found.model.constants.size(), made.model.constants.size());
+    for (const HostTensor& t : found.model.constants)
+      EXPECT_EQ(reinterpret_cast<std::uintptr_t>(t.data()) % 64, 0u);
   }
 }
 
@@ -180,21 +192,71 @@ TEST_F(PrepareModel, ExternalDataBelongsToTheModel) {
 
 TEST_F(PrepareModel, DamagedEntriesAreMadeAgain) {
   const std::vector<float> want = outputs(prepare());
-  const std::string whole = *read_file(entry().string());
-  for (const std::size_t at :
-       {std::size_t{0}, std::size_t{20}, whole.size() / 3, whole.size() - 1}) {
-    ASSERT_TRUE(was_found(prepare()));
-    std::string damaged = whole;
-    damaged[at] = static_cast<char>(damaged[at] ^ 1);
-    ASSERT_TRUE(write_file(entry().string(), {damaged}).ok());
-    const exec::PreparedModel again = prepare();
-    EXPECT_FALSE(was_found(again)) << at;
-    EXPECT_EQ(outputs(again), want);
+  for (const char* kind : {kModel, kConstant}) {
+    ASSERT_FALSE(entries(kind).empty()) << kind;
+    const std::string entry = entries(kind)[0];
+    const std::string whole = *read_file(entry);
+    for (const std::size_t at :
+         {std::size_t{0}, std::size_t{20}, whole.size() / 3, whole.size() - 1}) {
+      ASSERT_TRUE(was_found(prepare()));
+      std::string damaged = whole;
+      damaged[at] = static_cast<char>(damaged[at] ^ 1);
+      ASSERT_TRUE(write_file(entry, {damaged}).ok());
+      const exec::PreparedModel again = prepare();
+      EXPECT_FALSE(was_found(again)) << kind << at;
+      EXPECT_EQ(outputs(again), want);
+    }
+    ASSERT_TRUE(write_file(entry, {std::string_view(whole).substr(0, whole.size() / 2)}).ok());
+    EXPECT_FALSE(was_found(prepare()));
+    EXPECT_TRUE(was_found(prepare()));
+    fs::remove(entry);
+    EXPECT_FALSE(was_found(prepare()));
+    EXPECT_TRUE(was_found(prepare()));
   }
-  ASSERT_TRUE(
-      write_file(entry().string(), {std::string_view(whole).substr(0, whole.size() / 2)}).ok());
-  EXPECT_FALSE(was_found(prepare()));
-  EXPECT_TRUE(was_found(prepare()));
+}
+
+// Five lengths of one file, made and then found: each different constant is held once, in memory
+// and on disk.
+TEST_F(PrepareModel, AllLengthsOfAModelShareItsWeights) {
+  onnx::Model model = *zoo::make_model("mlp@hidden=256");
+  model.graph.inputs[0].dims = {{-1, "rows"}, {784, ""}};
+  model.graph.outputs[0].has_shape = false;
+  ASSERT_TRUE(onnx::save_model(model, file()).ok());
+  std::size_t entries_before = 0;
+  for (const bool found : {false, true}) {
+    std::vector<exec::PreparedModel> programs;
+    for (const std::int64_t length : {20, 27, 36, 48, 59}) {
+      options_.import.symbols["rows"] = length;
+      programs.push_back(prepare());
+      EXPECT_EQ(was_found(programs.back()), found);
+    }
+    std::map<std::string, const void*> held;
+    std::size_t large = 0;
+    for (const exec::PreparedModel& p : programs) {
+      for (const HostTensor& t : p.model.constants) {
+        if (!exec::is_shared(t)) continue;
+        ++large;
+        EXPECT_EQ(held.emplace(exec::constant_digest(t), t.data()).first->second, t.data());
+      }
+    }
+    EXPECT_GE(large, 2 * programs.size());
+    EXPECT_LT(held.size(), large);
+    EXPECT_EQ(entries(kConstant).size(), held.size());
+    if (!found) entries_before = entries("").size();
+    EXPECT_EQ(entries("").size(), entries_before);
+  }
+}
+
+// The same weights in another file are that file's own: nothing that a stranger's model leaves in
+// the cache is ever read for it.
+TEST_F(PrepareModel, FilesDoNotReadConstantsOfOthers) {
+  prepare();
+  const std::size_t before = entries(kConstant).size();
+  EXPECT_GT(before, 0u);
+  fs::copy_file(file(), path("copy.onnx"));
+  ModelSource copy(path("copy.onnx"));
+  ASSERT_TRUE(prepare_model(copy, options_).ok());
+  EXPECT_EQ(entries(kConstant).size(), 2 * before);
 }
 
 // Bytes under the right key that are no model of it.
@@ -203,9 +265,9 @@ TEST_F(PrepareModel, EntriesThatAreNoModelsAreNotTaken) {
   const std::string huge = std::string(8, '\x7f'), none = std::string(64, '\0');
   for (const std::string& answer : {std::string(), std::string("short"), huge, none}) {
     ASSERT_TRUE(store_entry(disk, "key", {answer}).ok());
-    EXPECT_FALSE(exec::find_prepared(disk, "key", options_.target).has_value());
+    EXPECT_FALSE(exec::find_prepared(disk, "key", "owner", options_.target).has_value());
   }
-  EXPECT_FALSE(exec::find_prepared(disk, "", options_.target).has_value());
+  EXPECT_FALSE(exec::find_prepared(disk, "", "owner", options_.target).has_value());
 }
 
 // A limit on files fails a write in the middle, as a full disk does.

@@ -17,6 +17,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const DiskCache cache(folder, 1 << 24);
   if (!cache.store("key", bytes).ok()) return 0;
   (void)kernel::KernelCache(cache).find("key", target::host());
-  (void)exec::find_prepared(cache, "key", target::host());
+  (void)exec::find_prepared(cache, "key", "", target::host());
   return 0;
 }

@@ -1,4 +1,4 @@
-// Constants of compiled models: packed by any number of threads, and held by nobody else.
+// Constants of compiled models: packed by any number of threads, and held once.
 #include <cstring>
 
 #include <gtest/gtest.h>
@@ -39,16 +39,20 @@ class Constants : public ::testing::Test {
 
 TEST_F(Constants, AnyNumberOfThreadsPacksTheSame) {
   const graph::Graph graph = products(large_, small_, output_);
-  const auto compile = [&](int threads) {
-    return compile_model(graph, target::host(), {.build_threads = threads});
+  // Copies: a model that is still there would share its own.
+  const auto packed = [&](int threads) {
+    const Result<CompiledModel> model =
+        compile_model(graph, target::host(), {.build_threads = threads});
+    EXPECT_TRUE(model.ok()) << model.error().message;
+    std::vector<HostTensor> out;
+    for (const HostTensor& t : model->constants) out.push_back(t.clone());
+    return out;
   };
-  const Result<CompiledModel> one = compile(1), five = compile(5);
-  ASSERT_TRUE(one.ok()) << one.error().message;
-  ASSERT_TRUE(five.ok()) << five.error().message;
-  ASSERT_EQ(one->constants.size(), 3u);
-  ASSERT_EQ(five->constants.size(), 3u);
+  const std::vector<HostTensor> one = packed(1), five = packed(5);
+  ASSERT_EQ(one.size(), 3u);
+  ASSERT_EQ(five.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
-    const HostTensor &a = one->constants[i], &b = five->constants[i];
+    const HostTensor &a = one[i], &b = five[i];
     ASSERT_EQ(a.shape(), b.shape());
     EXPECT_EQ(std::memcmp(a.data(), b.data(), a.bytes()), 0) << i;
   }
@@ -77,22 +81,39 @@ TEST_F(Constants, SmallOnesLieSideBySide) {
   }
 }
 
-// Two models of the same weights, one of them also of others.
+// Two models of which one weight is the same, and another is not.
 TEST_F(Constants, ModelsShareWhatIsTheSame) {
-  const auto compile = [&](const HostTensor& output) {
-    return compile_model(products(large_, small_, output), target::host(), {});
+  const auto compile = [&](const HostTensor& small) {
+    return std::make_unique<CompiledModel>(
+        compile_model(products(large_, small, output_.clone()), target::host(), {}).value());
   };
   Rng rng(6);
-  const Result<CompiledModel> first = compile(output_);
-  Result<CompiledModel> second = compile(random_tensor(DType::kF32, output_.shape(), rng));
-  ASSERT_TRUE(first.ok() && second.ok());
-  const std::int64_t same =
-      static_cast<std::int64_t>(first->constants[0].bytes() + first->constants[1].bytes());
-  EXPECT_NE(first->constants[0].data(), second->constants[0].data());
-  EXPECT_EQ(share_constants(*first, &*second), same);
+  std::unique_ptr<CompiledModel> first = compile(small_);
+  std::unique_ptr<CompiledModel> second = compile(random_tensor(DType::kF32, {1700, 24}, rng));
   EXPECT_EQ(first->constants[0].data(), second->constants[0].data());
-  EXPECT_EQ(first->constants[1].data(), second->constants[1].data());
-  EXPECT_NE(first->constants[2].data(), second->constants[2].data());
+  EXPECT_NE(first->constants[1].data(), second->constants[1].data());
+  ASSERT_LT(output_.bytes(), kSharedConstant);
+  EXPECT_NE(first->constants[2].data(), second->constants[2].data()) << "not worth it";
+  EXPECT_EQ(first->constant_bytes, second->constant_bytes);
+  const std::weak_ptr<const void> shared = first->constants[0].memory();
+  const std::weak_ptr<const void> own = first->constants[1].memory();
+  first.reset();
+  EXPECT_FALSE(shared.expired());
+  EXPECT_TRUE(own.expired());
+  second.reset();
+  EXPECT_TRUE(shared.expired()) << "nobody is left";
+}
+
+TEST_F(Constants, AreSharedByTheirBytesAndNotByADigestAlone) {
+  offer_constant("digest", small_);
+  HostTensor same = small_.clone(), other = small_.clone();
+  other.as<float>()[40] += 1;
+  EXPECT_FALSE(take_shared_constant("digest", &other));
+  EXPECT_FALSE(take_shared_constant("other digest", &same));
+  HostTensor flat = small_.clone().reshaped({24, 1700});
+  EXPECT_TRUE(take_shared_constant("digest", &flat));
+  EXPECT_EQ(flat.data(), small_.data());
+  EXPECT_EQ(flat.shape(), (Shape{24, 1700}));
 }
 
 // Of a graph that is given away nothing is left but what the kernels read.

@@ -4,6 +4,7 @@
 
 #include "tessera/app/compile/decide_model.h"
 #include "tessera/machine/runtime/device/devices.h"
+#include "tessera/support/model_name.h"
 
 namespace tessera::app {
 namespace {
@@ -17,6 +18,11 @@ std::string key_of(ModelSource& source, const CompileOptions& options,
   if (source.identity().empty()) return "";
   return kernel::KernelCache::key(options.target, {},
                                   "model " + source.identity() + compile_digest(options), "");
+}
+
+// Whose weights they are: programs of one file share them, and so do built-in networks.
+std::string owner_of(ModelSource& source) {
+  return is_built_in(source.spec()) ? "Tessera" : source.identity();
 }
 
 // Why a model is not kept, and what changes that.
@@ -44,10 +50,10 @@ bool unchanged(const exec::PreparedModel::Source& source) {
 
 // For the next start. A cache that cannot be written is as good as none, and so is one that may
 // hold nothing.
-void keep(const std::string& key, const CompileOptions& options,
+void keep(const std::string& key, const std::string& owner, const CompileOptions& options,
           const std::vector<runtime::Binary>& code, exec::PreparedModel* model) {
   const DiskCache& disk = options.cache->disk();
-  const Result<exec::Kept> kept = exec::store_prepared(disk, key, *model, code);
+  const Result<exec::Kept> kept = exec::store_prepared(disk, key, owner, *model, code);
   if (kept.ok() && !kept->kept() && disk.limit_bytes() > 0 && options.note)
     options.note(not_kept(*kept));
 }
@@ -59,7 +65,7 @@ Result<exec::PreparedModel> prepare_model(ModelSource& source, const CompileOpti
   const std::string key = key_of(source, options, device);
   if (!key.empty()) {
     std::optional<exec::PreparedModel> found =
-        exec::find_prepared(options.cache->disk(), key, options.target);
+        exec::find_prepared(options.cache->disk(), key, owner_of(source), options.target);
     if (found && std::ranges::all_of(found->sources, unchanged)) {
       for (const std::string& w : found->warnings) {
         if (options.import.warn) options.import.warn(w);
@@ -85,7 +91,7 @@ Result<exec::PreparedModel> prepare_model(ModelSource& source, const CompileOpti
   if (key.empty() || !whole || source.changed()) return out;
   if (auto sources = source.sources()) {
     out.sources = std::move(*sources);
-    keep(key, options, code, &out);
+    keep(key, owner_of(source), options, code, &out);
   }
   return out;
 }

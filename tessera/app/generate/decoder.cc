@@ -8,7 +8,6 @@
 
 #include "tessera/app/compile/model_source.h"
 #include "tessera/app/compile/open_model.h"
-#include "tessera/backend/exec/share_constants.h"
 #include "tessera/frontend/checkpoint/checkpoint.h"
 #include "tessera/frontend/gguf/architecture.h"
 #include "tessera/frontend/gguf/to_model.h"
@@ -75,12 +74,6 @@ class Library {
     options.import.symbols[gguf::kWanted] = sizes.wanted;
     options.import.symbols[gguf::kCapacity] = sizes.room;
     TESSERA_TRY(exec::PreparedModel made, prepare_model(source_, options, &device));
-    for (const auto& [others, kept] : kept_) {
-      const Prepared beside = kept.lock();
-      if (!beside) continue;
-      exec::share_constants(beside->model, &made.model);
-      break;
-    }
     const auto out = std::make_shared<const exec::PreparedModel>(std::move(made));
     kept_[sizes] = out;
     return out;

@@ -12,6 +12,7 @@
 
 #include "tessera/backend/exec/build_model.h"
 #include "tessera/backend/exec/prepared_model.h"
+#include "tessera/backend/exec/share_constants.h"
 #include "tessera/backend/exec/step_order.h"
 #include "tessera/backend/kernel/build_kernel.h"
 #include "tessera/frontend/graph/op.h"
@@ -334,27 +335,49 @@ class Assembler {
   CompiledModel* model_;
 };
 
-// Constants that have no huge pages of their own share some, in the order of their use: a model
-// streams through all of them, and would look up every small page.
-void gather_constants(CompiledModel* model) {
+// By constant: its digest, where it is the model's own and others may take it.
+using OwnConstants = std::vector<std::string>;
+
+// Lets the model read what others of this process hold.
+Result<OwnConstants> take_shared_constants(const ModelOptions& options, CompiledModel* model) {
+  OwnConstants own(model->constants.size());
+  TESSERA_DO(for_each_task(
+      own.size(), options,
+      [&](std::size_t i) -> Result<void> {
+        HostTensor& constant = model->constants[i];
+        if (!is_shared(constant)) return {};
+        own[i] = constant_digest(constant);
+        if (take_shared_constant(own[i], &constant)) own[i].clear();
+        return {};
+      },
+      /*report_progress=*/false));
+  return own;
+}
+
+// Constants that nobody else has and that have no huge pages of their own share some, in the order
+// of their use: a model streams through all of them, and would look up every small page.
+void gather_constants(const OwnConstants& own, CompiledModel* model) {
   const auto room = [](const HostTensor& t) {
     constexpr std::size_t kAlignment = 64;  // and as much to read behind the last element
     return (t.bytes() / kAlignment + 2) * kAlignment;
   };
-  const auto small = [](const HostTensor& t) {
-    return t.bytes() < runtime::AlignedBuffer::kHugePageBytes;
-  };
+  std::vector<HostTensor*> gathered;
   std::size_t bytes = 0;
-  for (const HostTensor& t : model->constants) bytes += small(t) ? room(t) : 0;
+  for (std::size_t i = 0; i < own.size(); ++i) {
+    HostTensor& t = model->constants[i];
+    const bool taken = own[i].empty() && is_shared(t);
+    if (taken || t.bytes() >= runtime::AlignedBuffer::kHugePageBytes) continue;
+    gathered.push_back(&t);
+    bytes += room(t);
+  }
   if (bytes < runtime::AlignedBuffer::kHugePageBytes) return;
   const auto memory = std::make_shared<runtime::AlignedBuffer>(bytes);
   std::byte* at = memory->data();
-  for (HostTensor& t : model->constants) {
-    if (!small(t)) continue;
-    std::memcpy(at, t.data(), t.bytes());
+  for (HostTensor* t : gathered) {
+    std::memcpy(at, t->data(), t->bytes());
     std::byte* from = at;
-    at += room(t);
-    t = HostTensor::view(t.dtype(), t.shape(), memory, from);
+    at += room(*t);
+    *t = HostTensor::view(t->dtype(), t->shape(), memory, from);
   }
 }
 
@@ -450,7 +473,11 @@ Result<CompiledModel> compile_with_code(graph::Graph graph, const task::TaskGrap
   const bool beside = options.device && options.device->features().plans;
   TESSERA_DO(Assembler(graph, tasks, needs, &model, beside).run(options));
   if (here) {
-    gather_constants(&model);
+    TESSERA_TRY(const OwnConstants own, take_shared_constants(options, &model));
+    gather_constants(own, &model);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      if (!own[i].empty()) offer_constant(own[i], model.constants[i]);
+    }
   } else {
     TESSERA_DO(upload_constants(*options.device, &model));
   }

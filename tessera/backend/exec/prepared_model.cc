@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "tessera/backend/exec/share_constants.h"
 #include "tessera/backend/kernel/binary_bytes.h"
 #include "tessera/frontend/graph/op.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
@@ -17,9 +18,17 @@ constexpr std::size_t kAlignment = CacheEntry::kAlignment;
 // With at least one byte more, as HostTensor has.
 std::size_t padded(std::size_t bytes) { return (bytes + kAlignment) / kAlignment * kAlignment; }
 
+// Of a constant of an entry. Without a digest it lies in the entry.
+struct ConstantPlace {
+  TensorType type;
+  std::string digest;
+};
+
 class ModelWriter {
  public:
-  void model(const PreparedModel& prepared, const std::vector<runtime::Binary>& code) {
+  // `digests`: by constant, as ConstantPlace has it.
+  void model(const PreparedModel& prepared, const std::vector<runtime::Binary>& code,
+             const std::vector<std::string>& digests) {
     const CompiledModel& m = prepared.model;
     each(prepared.sources, [&](const PreparedModel::Source& s) {
       bytes_.text(s.path);
@@ -40,7 +49,11 @@ class ModelWriter {
     each(m.index_checks, [&](const IndexCheck& c) { index_check(c); });
     for (const std::int64_t n : {m.arena_bytes, m.live_bytes, m.constant_bytes}) bytes_.number(n);
     each(code, [&](const runtime::Binary& b) { kernel::write_binary(bytes_, b); });
-    each(m.constants, [&](const HostTensor& t) { size(t.bytes()); });
+    size(m.constants.size());
+    for (std::size_t i = 0; i < m.constants.size(); ++i) {
+      type({m.constants[i].dtype(), m.constants[i].shape()});
+      bytes_.text(digests[i]);
+    }
   }
   const std::string& bytes() const { return bytes_.bytes(); }
 
@@ -122,7 +135,7 @@ class ModelReader {
   explicit ModelReader(std::string_view bytes) : bytes_(bytes) {}
 
   void model(const target::Target& target, PreparedModel* prepared,
-             std::vector<runtime::Binary>* code, std::vector<std::size_t>* constants) {
+             std::vector<runtime::Binary>* code, std::vector<ConstantPlace>* constants) {
     CompiledModel& m = prepared->model;
     m.target = target;
     each(&prepared->sources, [&](PreparedModel::Source& s) {
@@ -144,7 +157,10 @@ class ModelReader {
     each(&m.index_checks, [&](IndexCheck& c) { index_check(&c); });
     for (std::int64_t* n : {&m.arena_bytes, &m.live_bytes, &m.constant_bytes}) *n = bytes_.number();
     each(code, [&](runtime::Binary& b) { kernel::read_binary(bytes_, target, &b); });
-    each(constants, [&](std::size_t& n) { n = size(); });
+    each(constants, [&](ConstantPlace& c) {
+      type(c.type);
+      c.digest = bytes_.text();
+    });
   }
   bool finished() const { return bytes_.finished(); }
 
@@ -229,14 +245,65 @@ class ModelReader {
   ByteReader bytes_;
 };
 
+std::string_view bytes_of(const HostTensor& constant) {
+  return {constant.as<char>(), constant.bytes()};
+}
+
+std::string constant_key(const std::string& owner, const std::string& digest) {
+  return fmt::format("constant {} of {}", digest, owner);
+}
+
+// Those that have a digest, each once; one that is there as it should be counts as
+// used.
+Result<void> store_constants(const DiskCache& cache, const std::string& owner,
+                             const std::vector<HostTensor>& constants,
+                             const std::vector<std::string>& digests) {
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    if (digests[i].empty()) continue;
+    const std::string key = constant_key(owner, digests[i]);
+    const std::optional<CacheEntry> there = open_entry(cache, key);
+    if (there && there->answer.size() == constants[i].bytes()) continue;
+    TESSERA_DO(store_entry(cache, key, {bytes_of(constants[i])}));
+  }
+  return {};
+}
+
+// A constant of a model that was found, from `rest` of its entry or from an entry of its own.
+std::optional<HostTensor> open_constant(const DiskCache& cache, const std::string& owner,
+                                        const ConstantPlace& place, std::string_view* rest) {
+  if (static_cast<int>(place.type.dtype) >= kDTypes) return std::nullopt;
+  const Result<std::int64_t> count = checked_elements(place.type.shape, place.type.dtype);
+  if (!count.ok()) return std::nullopt;
+  const auto bytes =
+      static_cast<std::size_t>(*count) * static_cast<std::size_t>(size_bytes(place.type.dtype));
+  const auto view = [&](std::shared_ptr<const void> owned, std::string_view in) {
+    return HostTensor::view(place.type.dtype, place.type.shape, std::move(owned), in.data());
+  };
+  if (place.digest.empty()) {
+    if (bytes > rest->size() || padded(bytes) > rest->size()) return std::nullopt;
+    HostTensor out = view(nullptr, *rest);  // PreparedModel owns its entry
+    rest->remove_prefix(padded(bytes));
+    return out;
+  }
+  std::optional<CacheEntry> own = open_entry(cache, constant_key(owner, place.digest));
+  if (!own || own->answer.size() != bytes) return std::nullopt;
+  const auto entry = std::make_shared<const CacheEntry>(std::move(*own));
+  HostTensor out = view(entry, entry->answer);
+  if (!take_shared_constant(place.digest, &out)) offer_constant(place.digest, out);
+  return out;
+}
+
 }  // namespace
 
-// An entry: the length of the description, the description, then each constant, aligned.
+// An entry: the length of the description, the description, then each small constant, aligned.
 Result<Kept> store_prepared(const DiskCache& cache, const std::string& key,
-                            const PreparedModel& prepared,
+                            const std::string& owner, const PreparedModel& prepared,
                             const std::vector<runtime::Binary>& code) {
+  const std::vector<HostTensor>& constants = prepared.model.constants;
+  std::vector<std::string> digests;
+  for (const HostTensor& t : constants) digests.push_back(is_shared(t) ? constant_digest(t) : "");
   ModelWriter writer;
-  writer.model(prepared, code);
+  writer.model(prepared, code, digests);
   ByteWriter head;
   head.text(writer.bytes());
   const std::string zeros(kAlignment, '\0');
@@ -248,21 +315,27 @@ Result<Kept> store_prepared(const DiskCache& cache, const std::string& key,
     total += padded(bytes.size());
   };
   add(head.bytes());
-  for (const HostTensor& t : prepared.model.constants)
-    add({static_cast<const char*>(t.data()), t.bytes()});
+  for (std::size_t i = 0; i < constants.size(); ++i) {
+    if (digests[i].empty()) {
+      add(bytes_of(constants[i]));
+    } else {
+      total += padded(constants[i].bytes());
+    }
+  }
   const std::optional<kernel::DiskSpace> disk = kernel::disk_space(cache.folder());
   Kept out;
   out.bytes = static_cast<std::int64_t>(total);
   out.of_cache = cache.limit_bytes() / kPartOfCache;
   out.of_disk = disk ? disk->available / kPartOfDisk : out.bytes;
   if (!out.kept()) return out;
+  TESSERA_DO(store_constants(cache, owner, constants, digests));
   TESSERA_DO(store_entry(cache, key, parts));
   cache.trim();
   return out;
 }
 
 std::optional<PreparedModel> find_prepared(const DiskCache& cache, const std::string& key,
-                                           const target::Target& target) {
+                                           const std::string& owner, const target::Target& target) {
   if (key.empty()) return std::nullopt;
   std::optional<CacheEntry> entry = open_entry(cache, key);
   if (!entry) return std::nullopt;
@@ -272,19 +345,16 @@ std::optional<PreparedModel> find_prepared(const DiskCache& cache, const std::st
   const std::string_view description = ByteReader(rest).text();
   ModelReader reader(description);
   std::vector<runtime::Binary> code;
-  std::vector<std::size_t> constants;
+  std::vector<ConstantPlace> constants;
   reader.model(target, &out, &code, &constants);
   if (!reader.finished()) return std::nullopt;
-  const auto skip = [&](std::size_t bytes) {
-    if (bytes > rest.size() || padded(bytes) > rest.size()) return false;
-    rest.remove_prefix(padded(bytes));
-    return true;
-  };
-  if (!skip(sizeof(std::int64_t) + description.size())) return std::nullopt;
-  for (const std::size_t bytes : constants) {
-    // Kernels only read constants; the ABI has one pointer type for all parameters.
-    out.model.device_constants.push_back(const_cast<char*>(rest.data()));
-    if (!skip(bytes)) return std::nullopt;
+  const std::size_t head = padded(sizeof(std::int64_t) + description.size());
+  if (head > rest.size()) return std::nullopt;
+  rest.remove_prefix(head);
+  for (const ConstantPlace& place : constants) {
+    std::optional<HostTensor> constant = open_constant(cache, owner, place, &rest);
+    if (!constant) return std::nullopt;
+    out.model.constants.push_back(std::move(*constant));
   }
   for (const runtime::Binary& binary : code) {
     Result<std::unique_ptr<runtime::CpuKernel>> kernel = runtime::load_kernel(binary);

@@ -18,12 +18,11 @@ struct PreparedModel {
     std::string path, digest;
   };
 
-  // Of this process. Found ones have their weights in `entry` (CompiledModel::device_constants),
-  // and no `constants`.
+  // Of this process. Small constants of one that was found lie in `entry`.
   CompiledModel model;
   std::vector<std::string> warnings;  // that making it gave
   std::vector<Source> sources;
-  std::unique_ptr<const CacheEntry> entry;  // outlives the model's runners
+  std::unique_ptr<const CacheEntry> entry;  // outlives the model's runners; null: it was made
 };
 
 // compile_model for this process; `code`: of the kernels of the model. Who gives the graph away
@@ -43,14 +42,17 @@ struct Kept {
   bool kept() const { return bytes <= of_cache && bytes <= of_disk; }
 };
 
-// Keeps a model that compile_with_code gave, unless it is too large. A cache that cannot be written
-// is as good as none: kIo, and no trace of the attempt.
+// Keeps a model that compile_with_code gave, unless it is too large; its large constants in entries
+// of their own, which all models of the same `owner` share: only who made the weights can make two
+// constants that are taken for each other. A cache that cannot be written is as good as none: kIo,
+// and no part of an entry is left.
 Result<Kept> store_prepared(const DiskCache& cache, const std::string& key,
-                            const PreparedModel& prepared,
+                            const std::string& owner, const PreparedModel& prepared,
                             const std::vector<runtime::Binary>& code);
 
-// Nothing where there is none, where it is damaged, and where its code does not load.
+// Nothing where there is none, where it or a constant is damaged or gone, and where its code does
+// not load. It reads the constants in their files, or those of other models of this process.
 std::optional<PreparedModel> find_prepared(const DiskCache& cache, const std::string& key,
-                                           const target::Target& target);
+                                           const std::string& owner, const target::Target& target);
 
 }  // namespace tessera::exec

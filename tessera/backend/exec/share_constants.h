@@ -1,13 +1,24 @@
-// Models of the same weights that hold them once.
+// The constants of all models of this process: equal ones are held once, as long as a model has
+// them.
 #pragma once
 
-#include "tessera/backend/exec/compile_model.h"
+#include <string>
+
+#include "tessera/support/host_tensor.h"
 
 namespace tessera::exec {
 
-// Lets `model` read the constants of `with` where they are the same, in the same order; its own are
-// released. Before any runner of `model` is made, and only for models of this process. Returns the
-// bytes that both read.
-std::int64_t share_constants(const CompiledModel& with, CompiledModel* model);
+// Smaller constants are every model's own: what they lie in may be much larger (gather_constants).
+inline constexpr std::size_t kSharedConstant = std::size_t{16} << 10;
+inline bool is_shared(const HostTensor& constant) { return constant.bytes() >= kSharedConstant; }
+
+// Of its bytes, by which equal ones are found (Checksum).
+std::string constant_digest(const HostTensor& constant);
+
+// Makes `constant`, which has that digest, read the same bytes of another model; false where there
+// are none. Bytes are compared, too: whoever wants two equal digests can make them.
+bool take_shared_constant(const std::string& digest, HostTensor* constant);
+// Lets others take it. Nobody writes to it any more.
+void offer_constant(const std::string& digest, const HostTensor& constant);
 
 }  // namespace tessera::exec
