@@ -301,6 +301,7 @@ Result<Kept> store_prepared(const DiskCache& cache, const std::string& key,
                             const std::vector<runtime::Binary>& code) {
   const std::vector<HostTensor>& constants = prepared.model.constants;
   std::vector<std::string> digests;
+  digests.reserve(constants.size());
   for (const HostTensor& t : constants) digests.push_back(is_shared(t) ? constant_digest(t) : "");
   ModelWriter writer;
   writer.model(prepared, code, digests);
