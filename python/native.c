@@ -1,14 +1,10 @@
-/* tessera._native: the C interface of Tessera as two Python types, Model and Session. Built against
+/* tessera._native: the C interface of Tessera as Python types: Model and Session,
+ * and Text in native_text.c. Built against
  * the stable ABI of Python 3.11, so that one library serves all later versions. What is pleasant to
  * use is in tessera/__init__.py. */
-#define PY_SSIZE_T_CLEAN
-#define Py_LIMITED_API 0x030b0000
-#include <Python.h>
-#include <pythread.h>
-#include <string.h>
-#include <tessera/tessera.h>
+#include "native.h"
 
-static const tsr_api* api;
+const tsr_api* api;
 static PyObject* error_type; /* tessera.Error, with the number of the status as `code` */
 static PyTypeObject* model_type;
 static PyTypeObject* session_type;
@@ -16,7 +12,7 @@ static PyObject *dlpack_name, *exchange_name, *gradient_name, *version_name;
 
 enum { kMostTensors = 128, kMostDims = 16 };
 
-static PyObject* raise_status(const tsr_status* status) {
+PyObject* raise_status(const tsr_status* status) {
   PyObject* error = PyObject_CallFunction(error_type, "s", status->message);
   PyObject* code = PyLong_FromLong(status->code);
   if (error && code && PyObject_SetAttrString(error, "code", code) == 0)
@@ -41,7 +37,7 @@ typedef struct {
   PyObject *array_type, *make_array, *array_arguments;
 } Session;
 
-static void free_object(PyObject* self) {
+void free_object(PyObject* self) {
   PyTypeObject* type = Py_TYPE(self);
   freefunc release = (freefunc)PyType_GetSlot(type, Py_tp_free);
   release(self);
@@ -732,6 +728,6 @@ PyMODINIT_FUNC PyInit__native(void) {
     return NULL;
   }
   Py_INCREF(error_type);
-  if (PyModule_AddObject(module, "Error", error_type)) return NULL;
+  if (PyModule_AddObject(module, "Error", error_type) || add_text(module)) return NULL;
   return module;
 }

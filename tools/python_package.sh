@@ -11,5 +11,5 @@ mkdir -p "$folder/tessera_compiler-0.dist-info"
 cp -r python/tessera "$folder/tessera"
 printf 'Metadata-Version: 2.1\nName: tessera-compiler\nVersion: 0\n' >"$folder/tessera_compiler-0.dist-info/METADATA"
 cp python/entry_points.txt "$folder/tessera_compiler-0.dist-info/"
-${CC:-cc} -O2 -Wall -Wextra -Werror -shared -fPIC -I"$include" -Itessera/app/capi/include -I. python/native.c \
+${CC:-cc} -O2 -Wall -Wextra -Werror -shared -fPIC -I"$include" -Itessera/app/capi/include -I. python/native*.c \
   "$build/lib/libtessera.so" -Wl,-rpath,"$build/lib" -o "$folder/tessera/_native.abi3.so"

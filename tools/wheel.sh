@@ -45,7 +45,7 @@ if [ "$arch" != "$host" ]; then
 fi
 say "compiling the extension"
 "${cc[@]}" -O2 -Wall -Wextra -Werror -shared -fPIC -fvisibility=hidden "${more[@]}" -I"$include" -I"$stage/include" \
-  python/native.c "$stage/lib/libtessera.so" -Wl,-rpath,'$ORIGIN/lib' -Wl,-z,noexecstack -s -o "$work/tessera/_native.abi3.so"
+  python/native*.c "$stage/lib/libtessera.so" -Wl,-rpath,'$ORIGIN/lib' -Wl,-z,noexecstack -s -o "$work/tessera/_native.abi3.so"
 
 say "packing"
 version=$(sed -n 's/^CMAKE_PROJECT_VERSION:STATIC=//p' "build/package${arch:+$([ "$arch" = "$host" ] || echo "-$arch")}/CMakeCache.txt")

@@ -9,6 +9,7 @@
 (PyTorch, JAX, CuPy) without converting or copying it. ``tune`` searches for faster schedules and returns a plan;
 ``quantize`` writes a model with layers in int8.
 ``from_torch`` compiles a module of PyTorch, as ``torch.compile(module, backend="tessera")`` does.
+``generate`` writes text with a :class:`LanguageModel`.
 ``InferenceSession`` stands in for ONNX Runtime's class of that name, with what programs set up around it.
 """
 from __future__ import annotations
@@ -23,6 +24,7 @@ from ._options import (ExecutionMode, GraphOptimizationLevel, RunOptions, Sessio
                        get_device, set_default_logger_severity)
 from ._quantize import Quantised, quantize
 from ._session import InferenceSession, NodeArg
+from ._text import LanguageModel, generate
 from ._tune import Progress, Tuning, program, tune
 
 __version__: str = _version()
@@ -36,9 +38,9 @@ def from_torch(module: Any, args: Any = (), kwargs: Any = None, **options: Any) 
 
 
 __all__ = [
-    "Error", "ExecutionMode", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "Model", "ModelMetadata",
-    "NodeArg", "OrtValue", "Progress", "Quantised", "RunOptions", "Session", "SessionOptions", "TensorInfo", "Tuning",
-    "compile", "from_torch", "get_available_providers", "get_device", "load", "program", "quantize",
-    "set_default_logger_severity", "tune",
+    "Error", "ExecutionMode", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "LanguageModel", "Model",
+    "ModelMetadata", "NodeArg", "OrtValue", "Progress", "Quantised", "RunOptions", "Session", "SessionOptions",
+    "TensorInfo", "Tuning", "compile", "from_torch", "generate", "get_available_providers", "get_device", "load",
+    "program", "quantize", "set_default_logger_severity", "tune",
 ]
 del annotations

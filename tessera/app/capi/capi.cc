@@ -1,11 +1,10 @@
 // The functions behind tsr_get_api: handles in, Results out as statuses; exceptions end here.
 #include <algorithm>
-#include <cstring>
-#include <exception>
-#include <new>
 
 #include "tessera/app/capi/dl_tensor.h"
 #include "tessera/app/capi/handles.h"
+#include "tessera/app/capi/status.h"
+#include "tessera/app/capi/text.h"
 #include "tessera/app/compile/about_model.h"
 #include "tessera/app/compile/batch.h"
 #include "tessera/app/compile/decide_model.h"
@@ -22,75 +21,6 @@
 
 namespace tessera::capi {
 namespace {
-
-tsr_status make_status(std::int32_t code, std::string_view message) {
-  tsr_status status;
-  status.code = code;
-  const std::size_t room = sizeof status.message - 1;
-  const std::size_t size = std::min(message.size(), room);
-  if (size > 0) std::memcpy(status.message, message.data(), size);
-  if (message.size() > room) std::memcpy(status.message + room - 3, "...", 3);
-  status.message[size] = '\0';
-  return status;
-}
-
-std::int32_t code_of(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::kInvalidArgument:
-      return TSR_INVALID_ARGUMENT;
-    case ErrorCode::kUnsupported:
-      return TSR_UNSUPPORTED;
-    case ErrorCode::kIo:
-      return TSR_IO;
-    case ErrorCode::kUnavailable:
-      return TSR_UNAVAILABLE;
-    case ErrorCode::kRunFailed:
-      return TSR_RUN_FAILED;
-    case ErrorCode::kDataDependent:
-      return TSR_DATA_DEPENDENT;
-    case ErrorCode::kIllegalSchedule:
-    case ErrorCode::kBuildFailed:
-      return TSR_BUILD_FAILED;
-  }
-  return TSR_INTERNAL;
-}
-
-template <class Function>
-tsr_status guarded(Function function) {
-  try {
-    const Result<void> result = function();
-    if (result.ok()) return make_status(TSR_OK, "");
-    return make_status(code_of(result.error().code), result.error().message);
-  } catch (const std::bad_alloc&) {
-    return make_status(TSR_OUT_OF_MEMORY, "not enough memory");
-  } catch (const std::exception& e) {
-    return make_status(TSR_INTERNAL, e.what());
-  } catch (...) {
-    return make_status(TSR_INTERNAL, "unknown exception");
-  }
-}
-
-Error missing(const char* what) {
-  return make_error(ErrorCode::kInvalidArgument, "{} must not be NULL", what);
-}
-
-Result<void> refuse_negative(const char* what, std::int32_t value) {
-  if (value >= 0) return {};
-  return make_error(ErrorCode::kInvalidArgument, "{} must not be negative, {} is", what, value);
-}
-
-// Options of an older header are shorter: what they do not have keeps its default.
-template <class Options>
-Result<Options> copy_options(const Options* given) {
-  Options options{};
-  if (!given) return options;
-  if (given->size < sizeof(std::size_t) || given->size > sizeof(Options)) {
-    return make_error(ErrorCode::kInvalidArgument, "options: size {} is not that of this struct",
-                      given->size);
-  }
-  std::memcpy(&options, given, given->size);
-  return options;
-}
 
 Result<onnx::ImportOptions> import_options(const tsr_compile_options& options) {
   onnx::ImportOptions import;
@@ -238,9 +168,10 @@ Result<void> compile_onnx(app::ModelSource source, const std::string& name,
   TESSERA_TRY(const tsr_compile_options options, copy_options(given));
   app::CompileOptions decide;
   TESSERA_TRY(const Destination to, read_options(options, &decide));
-  if (options.batch < 0)
+  if (options.batch < 0) {
     return make_error(ErrorCode::kInvalidArgument, "batch must not be negative, {} is",
                       options.batch);
+  }
   TESSERA_DO(set_batch(options.batch, source, decide.import.symbols));
   auto model = std::make_shared<ModelState>();
   model->name = name;
@@ -419,10 +350,32 @@ tsr_status copy_output(const tsr_session* session, std::int32_t index,
 
 void free_session(tsr_session* session) { delete session; }
 
-constexpr tsr_api kApi = {
-    TSR_API_VERSION, tessera_version, compile,    compile_memory, load,           save, free_model,
-    num_inputs,      num_outputs,     input,      output,         create_session, run,  copy_output,
-    free_session,    run_on_stream,   plan_digest};
+constexpr tsr_api kApi = {TSR_API_VERSION,
+                          tessera_version,
+                          compile,
+                          compile_memory,
+                          load,
+                          save,
+                          free_model,
+                          num_inputs,
+                          num_outputs,
+                          input,
+                          output,
+                          create_session,
+                          run,
+                          copy_output,
+                          free_session,
+                          run_on_stream,
+                          plan_digest,
+                          open_text,
+                          another_text,
+                          free_text,
+                          text_info,
+                          encode,
+                          token_bytes,
+                          step,
+                          rewind_text,
+                          pick};
 
 }  // namespace
 }  // namespace tessera::capi

@@ -21,10 +21,11 @@ extern "C" {
 
 /* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
  * library serves all versions up to its own. */
-#define TSR_API_VERSION 8
+#define TSR_API_VERSION 9
 
 typedef struct tsr_model tsr_model;
 typedef struct tsr_session tsr_session;
+typedef struct tsr_text tsr_text; /* a text that a language model reads and writes */
 
 typedef struct tsr_input_shape {
   const char* name; /* of an input */
@@ -95,6 +96,28 @@ typedef struct tsr_save_options {
   int32_t emit, weights;
 } tsr_save_options;
 
+/* Since version 9, as all that follows for language models. */
+typedef struct tsr_text_options {
+  size_t size; /* sizeof(tsr_text_options) */
+  int64_t
+      context; /* tokens that are remembered; 0: as many as the model was made for, at most 4096 */
+  int32_t threads; /* 0: one per core */
+} tsr_text_options;
+
+typedef struct tsr_text_info {
+  int64_t position;   /* tokens that were read */
+  int64_t capacity;   /* that there is room for */
+  int64_t vocabulary; /* logits of a step */
+} tsr_text_info;
+
+/* Zero everywhere but `size`: the likeliest token. */
+typedef struct tsr_sampling {
+  size_t size; /* sizeof(tsr_sampling) */
+  double temperature, top_p, min_p, repeat_penalty;
+  int64_t top_k;
+  uint64_t seed;
+} tsr_sampling;
+
 typedef struct tsr_api {
   uint32_t version;
   const char* (*tessera_version)(void);
@@ -148,6 +171,31 @@ typedef struct tsr_api {
    * way. Empty: a model for another processor, whose kernels are made by save. Valid as long as the
    * model. */
   const char* (*plan_digest)(const tsr_model* model);
+
+  /* Since version 9. model: path of a GGUF file, or of a folder with config.json and safetensors.
+   * options may be NULL. A text is used by one thread at a time. */
+  tsr_status (*open_text)(const char* model, const tsr_text_options* options, tsr_text** result);
+  /* An empty text of the same model, which shares its code and weights, and whose memory is its
+   * own: it may be used at the same time, and outlive the other. */
+  tsr_status (*another_text)(const tsr_text* text, tsr_text** result);
+  void (*free_text)(tsr_text* text); /* NULL is ignored */
+  tsr_status (*text_info)(const tsr_text* text, tsr_text_info* info);
+  /* The tokens of some bytes of UTF-8, with those that the model wants around a text. *result: how
+   * many there are; no more are written than there is room for. */
+  tsr_status (*encode)(const tsr_text* text, const char* bytes, size_t count, int32_t* tokens,
+                       size_t room, size_t* result);
+  /* What a token stands for, valid as long as any text of the model, maybe no whole characters; and
+   * whether it ends a text. */
+  tsr_status (*token_bytes)(const tsr_text* text, int32_t token, const char** bytes, size_t* count,
+                            int32_t* ends);
+  /* Reads tokens behind those that were read before. The logits of what comes next are valid until
+   * the next call with this text; logits may be NULL. */
+  tsr_status (*step)(tsr_text* text, const int32_t* tokens, size_t count, const float** logits);
+  /* Forgets what was read behind the first `position` tokens. */
+  tsr_status (*rewind_text)(tsr_text* text, int64_t position);
+  /* A token by the logits of the last step. Equal options go on with the same random numbers. It is
+   * not read yet. options may be NULL. */
+  tsr_status (*pick)(tsr_text* text, const tsr_sampling* options, int32_t* token);
 } tsr_api;
 
 /* NULL: the library is older than `version`. */

@@ -1,0 +1,97 @@
+"""Language models: `LanguageModel` and `generate`."""
+from __future__ import annotations
+
+import codecs
+import os
+from typing import Any, Iterator, Sequence, Union
+
+from . import _native
+from ._words import python_errors
+
+
+class LanguageModel:
+    """A text that a language model reads and writes, of a GGUF file or a folder with config.json and safetensors.
+
+    Tokens that were read are remembered. ``context``: how many there is room for; 0: as many as the model was made for,
+    at most 4096. One call at a time; ``another`` gives texts for other threads.
+    """
+
+    def __init__(self, model: Union[str, os.PathLike[str]], *, context: int = 0, threads: int = 0) -> None:
+        with python_errors():
+            self._text = _native.open_text(os.fspath(model), context, threads)
+
+    def another(self) -> LanguageModel:
+        """An empty text of the same model, with the same weights in memory."""
+        made = LanguageModel.__new__(LanguageModel)
+        made._text = self._text.another()
+        return made
+
+    @property
+    def position(self) -> int:
+        """How many tokens were read."""
+        return self._text.info()[0]
+
+    @property
+    def capacity(self) -> int:
+        """How many tokens there is room for."""
+        return self._text.info()[1]
+
+    @property
+    def vocabulary(self) -> int:
+        """How many logits a step gives."""
+        return self._text.info()[2]
+
+    def encode(self, text: str) -> list[int]:
+        """The tokens of a text, with those that the model wants around it. Control tokens in it are plain text."""
+        return self._text.encode(text)
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        return b"".join(self._text.token(token)[0] for token in tokens).decode(errors="replace")
+
+    def step(self, tokens: Sequence[int]) -> Any:
+        """Reads tokens behind those before; the logits of what comes next as a NumPy array."""
+        import numpy
+
+        with python_errors():
+            return numpy.frombuffer(self._text.step(tokens), numpy.float32)
+
+    def rewind(self, position: int = 0) -> None:
+        """Forgets what was read behind the first ``position`` tokens."""
+        with python_errors():
+            self._text.rewind(position)
+
+    def tokens(self, prompt: Union[str, Sequence[int]], *, max_tokens: int = 256, temperature: float = 0, top_k: int = 0,
+               top_p: float = 1, min_p: float = 0, repeat_penalty: float = 1, seed: int = 0) -> Iterator[int]:
+        """What the model says behind the tokens so far and the prompt, token by token, up to where the text ends."""
+        following = self.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        for _ in range(max_tokens):
+            if self.position + len(following) > self.capacity and self.position == self.capacity:
+                return
+            with python_errors():
+                self._text.step(following)
+                token = self._text.pick(temperature, top_k, top_p, min_p, repeat_penalty, seed)
+            if self._text.token(token)[1]:
+                return
+            yield token
+            following = [token]
+
+    def generate(self, prompt: Union[str, Sequence[int]], **options: Any) -> Iterator[str]:
+        """The same as pieces of text: whole characters as they come."""
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        for token in self.tokens(prompt, **options):
+            piece = decoder.decode(self._text.token(token)[0])
+            if piece:
+                yield piece
+        rest = decoder.decode(b"", final=True)
+        if rest:
+            yield rest
+
+
+def generate(model: Union[str, os.PathLike[str], LanguageModel], prompt: str, **options: Any) -> Iterator[str]:
+    """Pieces of the text that a language model writes behind a prompt; options are those of LanguageModel.tokens.
+
+        for piece in tessera.generate("model.gguf", "The capital of France is", max_tokens=24):
+            print(piece, end="", flush=True)
+    """
+    text = model if isinstance(model, LanguageModel) else LanguageModel(model)
+    return text.generate(prompt, **options)

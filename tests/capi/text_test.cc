@@ -1,0 +1,165 @@
+// Language models through tessera.h.
+#include <algorithm>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <tessera/tessera.h>
+
+#include "tests/checkpoint/tiny_folder.h"
+
+namespace tessera::capi {
+namespace {
+
+using checkpoint::testing::case_named;
+using checkpoint::testing::cases;
+using checkpoint::testing::json;
+
+const tsr_api& api() { return *tsr_get_api(TSR_API_VERSION); }
+
+void expect_status(const tsr_status& status, int code, const std::string& said) {
+  EXPECT_EQ(status.code, code);
+  EXPECT_NE(std::string(status.message).find(said), std::string::npos) << status.message;
+}
+
+class Text : public ::testing::Test {
+ protected:
+  Text() : folder_(TemporaryFolder::make("capi_text").value()) {
+    checkpoint::testing::save_folder(case_named("qwen3"), folder_.path());
+    tokens_ = cases()["tokens"].get<std::vector<std::int32_t>>();
+  }
+  ~Text() override {
+    for (tsr_text* text : texts_) api().free_text(text);
+  }
+
+  // Frees it in the end.
+  tsr_text* open() {
+    tsr_text_options options{};
+    options.size = sizeof options;
+    options.context = 50;
+    options.threads = 1;
+    tsr_text* text = nullptr;
+    const tsr_status status = api().open_text(folder_.path().c_str(), &options, &text);
+    EXPECT_EQ(status.code, TSR_OK) << status.message;
+    texts_.push_back(text);
+    return text;
+  }
+  tsr_text* another(const tsr_text* of) {
+    tsr_text* text = nullptr;
+    const tsr_status status = api().another_text(of, &text);
+    EXPECT_EQ(status.code, TSR_OK) << status.message;
+    texts_.push_back(text);
+    return text;
+  }
+  void save_words() const {
+    json vocabulary = json::object();
+    for (int i = 0; i < 39; ++i) vocabulary[std::string(1, static_cast<char>('A' + i))] = i;
+    const json file = {
+        {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", json::array()}}},
+        {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+        {"added_tokens", {{{"id", 39}, {"content", "<|im_end|>"}, {"special", true}}}}};
+    checkpoint::testing::save_text(folder_.path() + "/tokenizer.json", file.dump());
+  }
+  // Reads tokens from `from` to `to`; the logits must be those of a row of the case.
+  void expect_row(tsr_text* text, std::size_t from, std::size_t to, const char* row) const {
+    const float* logits = nullptr;
+    const tsr_status status = api().step(text, tokens_.data() + from, to - from, &logits);
+    ASSERT_EQ(status.code, TSR_OK) << status.message;
+    const auto want = case_named("qwen3")["logits"][row].get<std::vector<double>>();
+    for (std::size_t i = 0; i < want.size(); ++i)
+      EXPECT_NEAR(static_cast<double>(logits[i]), want[i], 1e-3);
+  }
+
+  TemporaryFolder folder_;
+  std::vector<std::int32_t> tokens_;
+  std::vector<tsr_text*> texts_;
+};
+
+TEST_F(Text, StepsGiveLogits) {
+  tsr_text* text = open();
+  expect_row(text, 0, 1, "0");
+  expect_row(text, 1, 12, "11");
+  tsr_text_info info{};
+  ASSERT_EQ(api().text_info(text, &info).code, TSR_OK);
+  EXPECT_EQ(info.position, 12);
+  EXPECT_EQ(info.capacity, 50);
+  EXPECT_EQ(info.vocabulary, 40);
+  ASSERT_EQ(api().rewind_text(text, 1).code, TSR_OK);
+  expect_row(text, 1, 12, "11");
+  expect_row(text, 12, 24, "23");
+}
+
+TEST_F(Text, SeveralShareAModel) {
+  tsr_text* first = open();
+  expect_row(first, 0, 12, "11");
+  std::vector<tsr_text*> others = {another(first), another(first)};
+  std::vector<std::thread> threads;
+  threads.reserve(others.size());
+  for (tsr_text* text : others) {
+    threads.emplace_back([this, text] { expect_row(text, 0, 24, "23"); });
+  }
+  expect_row(first, 12, 24, "23");
+  for (std::thread& t : threads) t.join();
+}
+
+TEST_F(Text, WordsAndChoices) {
+  save_words();
+  tsr_text* text = open();
+  std::vector<std::int32_t> tokens(3);
+  std::size_t count = 0;
+  ASSERT_EQ(api().encode(text, "CABA", 4, tokens.data(), tokens.size(), &count).code, TSR_OK);
+  EXPECT_EQ(count, 4U);
+  EXPECT_EQ(tokens, (std::vector<std::int32_t>{2, 0, 1})) << "no more than there is room for";
+  const char* bytes = nullptr;
+  std::int32_t ends = 2;
+  ASSERT_EQ(api().token_bytes(text, 2, &bytes, &count, &ends).code, TSR_OK);
+  EXPECT_EQ(std::string(bytes, count), "C");
+  EXPECT_EQ(ends, 0);
+  ASSERT_EQ(api().token_bytes(text, 39, &bytes, &count, &ends).code, TSR_OK);
+  EXPECT_EQ(count, 0U);
+  EXPECT_EQ(ends, 1);
+
+  std::int32_t token = -1;
+  expect_status(api().pick(text, nullptr, &token), TSR_INVALID_ARGUMENT, "no token was read");
+  const float* logits = nullptr;
+  ASSERT_EQ(api().step(text, tokens.data(), tokens.size(), &logits).code, TSR_OK);
+  ASSERT_EQ(api().pick(text, nullptr, &token).code, TSR_OK);
+  EXPECT_EQ(token, std::max_element(logits, logits + 40) - logits);
+  tsr_sampling how{};
+  how.size = sizeof how;
+  how.temperature = 5;
+  const auto drawn = [&](std::uint64_t seed) {
+    how.seed = seed;
+    std::vector<std::int32_t> out(20);
+    for (std::int32_t& t : out) EXPECT_EQ(api().pick(text, &how, &t).code, TSR_OK);
+    return out;
+  };
+  const auto one = drawn(1), two = drawn(2);
+  EXPECT_NE(one, two);
+  EXPECT_EQ(one, drawn(1)) << "other options begin anew";
+  how.top_p = 7;
+  expect_status(api().pick(text, &how, &token), TSR_INVALID_ARGUMENT, "top-p is 7");
+}
+
+TEST_F(Text, SaysWhatIsWrong) {
+  tsr_text* text = nullptr;
+  expect_status(api().open_text(nullptr, nullptr, &text), TSR_INVALID_ARGUMENT, "must not be NULL");
+  expect_status(api().open_text("/no/such.gguf", nullptr, &text), TSR_IO, "/no/such.gguf");
+  tsr_text_options options{};
+  options.size = sizeof options;
+  options.threads = -1;
+  expect_status(api().open_text(folder_.path().c_str(), &options, &text), TSR_INVALID_ARGUMENT,
+                "threads must not be negative");
+  text = open();
+  const std::int32_t wrong = 40;
+  expect_status(api().step(text, &wrong, 1, nullptr), TSR_INVALID_ARGUMENT, "40 tokens, not 40");
+  expect_status(api().step(text, nullptr, 0, nullptr), TSR_INVALID_ARGUMENT, "no tokens");
+  expect_status(api().rewind_text(text, 1), TSR_INVALID_ARGUMENT, "position 1 of 0 tokens");
+  std::size_t count = 0;
+  expect_status(api().encode(text, "A", 1, nullptr, 0, &count), TSR_UNSUPPORTED,
+                "there is no tokenizer.json");
+  api().free_text(nullptr);
+}
+
+}  // namespace
+}  // namespace tessera::capi

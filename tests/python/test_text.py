@@ -1,0 +1,127 @@
+"""Language models: a tiny one with the weights and the logits of tests/checkpoint/cases.json."""
+import json
+import os
+import struct
+import tempfile
+import threading
+import unittest
+
+import numpy as np
+import tessera
+
+CASES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../checkpoint/cases.json")
+
+
+def weights(name, shape, norm_base):
+    """weights() of tests/checkpoint/make_cases.py."""
+    state = 2166136261
+    for byte in name.encode():
+        state = (state ^ byte) * 16777619 % 2**32
+    out = np.empty(int(np.prod(shape)), np.float32)
+    for i in range(out.size):
+        state = (state * 1664525 + 1013904223) % 2**32
+        out[i] = norm_base + ((state >> 27) - 16) / 32 if "norm" in name else ((state >> 25) - 64) / 256
+    return out.reshape(shape)
+
+
+def save(case, folder):
+    header, data = {}, b""
+    for name, tensor in case["tensors"].items():
+        bytes_ = weights(name, tensor["shape"], case["norm_base"]).tobytes()
+        header[name] = {"dtype": "F32", "shape": tensor["shape"], "data_offsets": [len(data), len(data) + len(bytes_)]}
+        data += bytes_
+    text = json.dumps(header).encode()
+    with open(os.path.join(folder, "model.safetensors"), "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + data)
+    with open(os.path.join(folder, "config.json"), "w") as file:
+        json.dump(case["config"], file)
+    vocabulary = {chr(ord("A") + i): i for i in range(39)}
+    with open(os.path.join(folder, "tokenizer.json"), "w") as file:
+        json.dump({"model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+                   "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+                   "added_tokens": [{"id": 39, "content": "<|im_end|>", "special": True}]}, file)
+
+
+class TextTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with open(CASES) as file:
+            cases = json.load(file)
+        cls.case = next(case for case in cases["cases"] if case["name"] == "qwen3")
+        cls.read = cases["tokens"]
+        cls.scratch = tempfile.TemporaryDirectory()
+        save(cls.case, cls.scratch.name)
+        cls.model = tessera.LanguageModel(cls.scratch.name, context=50, threads=1)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.scratch.cleanup()
+
+    def expect(self, logits, row):
+        np.testing.assert_allclose(logits, self.case["logits"][row], rtol=0, atol=1e-3)
+
+    def test_steps_give_the_logits_of_transformers(self):
+        text = self.model.another()
+        self.expect(text.step(self.read[:1]), "0")
+        self.expect(text.step(self.read[1:12]), "11")
+        self.assertEqual((text.position, text.capacity, text.vocabulary), (12, 50, 40))
+        self.expect(text.step(np.array(self.read[12:])), "23")
+        text.rewind(1)
+        self.expect(text.step(self.read[1:12]), "11")
+
+    def test_texts_of_several_threads_share_a_model(self):
+        texts, got = [self.model.another() for _ in range(3)], {}
+
+        def run(i):
+            got[i] = texts[i].step(self.read)
+
+        threads = [threading.Thread(target=run, args=(i,)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for logits in got.values():
+            self.expect(logits, "23")
+        self.assertEqual(len(got), 3)
+
+    def test_generates_the_likeliest_tokens(self):
+        text, want = self.model.another(), []
+        logits = text.step(text.encode("HELLO"))
+        while len(want) < 6 and logits.argmax() != 39:
+            want.append(int(logits.argmax()))
+            logits = text.step(want[-1:])
+        self.assertEqual(list(self.model.another().tokens("HELLO", max_tokens=6)), want)
+        pieces = list(tessera.generate(self.model.another(), "HELLO", max_tokens=6))
+        self.assertEqual("".join(pieces), text.decode(want))
+
+    def test_draws_follow_the_seed(self):
+        def drawn(seed):
+            return list(self.model.another().tokens("A", max_tokens=20, temperature=5, top_k=30, seed=seed))
+
+        self.assertEqual(drawn(1), drawn(1))
+        self.assertNotEqual(drawn(1), drawn(2))
+
+    def test_says_what_is_wrong(self):
+        text = self.model.another()
+        with self.assertRaisesRegex(tessera.Error, "no token was read"):
+            text._text.pick(0, 0, 1, 0, 1, 0)
+        with self.assertRaisesRegex(tessera.Error, "no tokens"):
+            text.step([])
+        with self.assertRaisesRegex(tessera.Error, "40 tokens, not 40"):
+            text.step([40])
+        with self.assertRaises(ValueError):
+            text.step([2**40])
+        with self.assertRaises(TypeError):
+            text.step(["a"])
+        with self.assertRaisesRegex(tessera.Error, "position 3 of 0 tokens"):
+            text.rewind(3)
+        with self.assertRaisesRegex(tessera.Error, "top-p is 7"):
+            next(text.tokens("A", top_p=7, temperature=1))
+        with self.assertRaisesRegex(tessera.Error, "config.json"):
+            tessera.LanguageModel(os.path.dirname(self.scratch.name))
+        with self.assertRaisesRegex(tessera.Error, "there is room for 50"):
+            text.step([1] * 51)
+
+
+if __name__ == "__main__":
+    unittest.main()
