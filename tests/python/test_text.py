@@ -87,7 +87,7 @@ class TextTest(unittest.TestCase):
     def test_generates_the_likeliest_tokens(self):
         text, want = self.model.another(), []
         logits = text.step(text.encode("HELLO"))
-        while len(want) < 6 and logits.argmax() != 39:
+        while len(want) < 6 and not text._text.token(int(logits.argmax()))[1]:
             want.append(int(logits.argmax()))
             logits = text.step(want[-1:])
         self.assertEqual(list(self.model.another().tokens("HELLO", max_tokens=6)), want)
