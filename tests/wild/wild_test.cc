@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/app/compile/load_graph.h"
-#include "tessera/app/compile/run_split.h"
+#include "tessera/app/compile/staged_model.h"
 #include "tessera/backend/exec/model_runner.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/support/rng.h"
@@ -106,9 +106,7 @@ TEST_P(Wild, WithRandomPlans) {
 // What is known is compiled, what waits for data runs on the host.
 TEST_P(Wild, InParts) {
   const WildModel& m = GetParam();
-  runtime::CpuDevice device({.threads = 1});
-  app::NodeEvaluator evaluator(target::host(), device);
-  auto ran = app::run_split(m.model, m.inputs, evaluator, device, {});
+  auto ran = app::run_staged(m.model, m.inputs, {});
   ASSERT_TRUE(ran.ok()) << ran.error().message;
   EXPECT_EQ(ran->host_nodes == 0, m.follows_from.empty());
   expect_outputs(m, std::move(ran->outputs), "in parts");

@@ -22,7 +22,7 @@ struct DecidedModel {
   std::optional<ZeroTrialResult> judged;  // nothing was left to judge, or nobody to judge it
 };
 
-// kDataDependent: run_split can run it. kInvalidArgument: a plan that does not fit the model. The
+// kDataDependent: StagedModel can run it. kInvalidArgument: a plan that does not fit the model. The
 // source lets go of weights, which the passes replace.
 Result<DecidedModel> decide_model(ModelSource& source, const CompileOptions& options);
 

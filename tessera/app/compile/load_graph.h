@@ -18,7 +18,7 @@ Result<onnx::Model> load_outline(const std::string& spec);
 // constants folded as load_graph does.
 Result<onnx::CheckReport> check_model(const std::string& spec, const CompileOptions& options);
 
-// Before any pass. kDataDependent: run_split can run it.
+// Before any pass. kDataDependent: StagedModel can run it.
 Result<graph::Graph> import_graph(const onnx::Model& model, const CompileOptions& options);
 Result<graph::Graph> import_graph(const std::string& spec, const CompileOptions& options);
 // The same with every decision left open, for who searches plans; takes longer.

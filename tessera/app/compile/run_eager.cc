@@ -98,4 +98,30 @@ Result<std::vector<HostTensor>> run_eager(const onnx::Model& model,
   return outputs;
 }
 
+Result<std::vector<HostTensor>> evaluate_nodes(const graph::Graph& graph, NodeEvaluator& evaluator,
+                                               const std::vector<HostTensor>& inputs) {
+  std::vector<HostTensor> tensors(graph.values.size());
+  for (std::size_t i = 0; i < graph.values.size(); ++i) {
+    if (graph.values[i].is_constant) tensors[i] = graph.values[i].constant;
+  }
+  const auto at = [&](graph::ValueId id) -> HostTensor& {
+    return tensors[static_cast<std::size_t>(id)];
+  };
+  for (std::size_t i = 0; i < inputs.size(); ++i) at(graph.inputs[i]) = inputs[i];
+  for (const graph::Node& node : graph.nodes) {
+    std::vector<const HostTensor*> args;
+    for (const graph::ValueId id : node.inputs) {
+      args.push_back(id == graph::kNoValue ? nullptr : &at(id));
+    }
+    auto results = evaluator(*node.op, node.attrs, args);
+    if (!results) return results.error().with_context(node.origin);
+    for (std::size_t i = 0; i < node.outputs.size(); ++i) {
+      at(node.outputs[i]) = std::move((*results)[i]);
+    }
+  }
+  std::vector<HostTensor> outputs;
+  for (const graph::ValueId id : graph.outputs) outputs.push_back(at(id));
+  return outputs;
+}
+
 }  // namespace tessera::app

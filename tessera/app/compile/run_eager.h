@@ -46,4 +46,8 @@ Result<std::vector<HostTensor>> run_eager(const onnx::Model& model,
                                           NodeEvaluator& evaluator,
                                           onnx::ImportOptions options = {});
 
+// Runs a graph node by node. What the evaluator cannot do by itself is an error.
+Result<std::vector<HostTensor>> evaluate_nodes(const graph::Graph& graph, NodeEvaluator& evaluator,
+                                               const std::vector<HostTensor>& inputs);
+
 }  // namespace tessera::app

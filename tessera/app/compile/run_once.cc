@@ -1,12 +1,7 @@
 #include "tessera/app/compile/run_once.h"
 
-#include <map>
-
-#include "tessera/app/compile/run_loop.h"
-#include "tessera/app/compile/run_split.h"
+#include "tessera/app/compile/staged_model.h"
 #include "tessera/backend/exec/model_runner.h"
-#include "tessera/frontend/onnx/input_types.h"
-#include "tessera/machine/runtime/device/cpu_device.h"
 
 namespace tessera::app {
 namespace {
@@ -25,34 +20,15 @@ Result<RunOutputs> run_whole(ModelSource& source, const CompileOptions& options,
 // Some shapes follow from data, for `reason`.
 Result<RunOutputs> run_in_parts(const onnx::Model& model, const CompileOptions& options,
                                 const GiveInputs& give_inputs, const std::string& reason) {
-  TESSERA_TRY(const onnx::ResolvedInputs declared,
-              onnx::resolve_inputs(model.graph, options.import));
-  std::vector<std::string> names;
-  std::vector<graph::TensorType> types;
-  std::map<std::string, HostTensor> values;
-  for (const onnx::GraphInput& input : declared.inputs) {
-    if (input.value) {
-      values[input.name] = *input.value;
-      continue;
-    }
-    if (!input.foreign.empty()) {
-      return make_error(ErrorCode::kUnsupported, "input '{}' is of type {}", input.name,
-                        input.foreign);
-    }
-    names.push_back(input.name);
-    types.push_back(input.type);
-  }
-  TESSERA_TRY(const std::vector<HostTensor> inputs, give_inputs(names, types, nullptr));
-  for (std::size_t i = 0; i < names.size(); ++i) values[names[i]] = inputs[i];
-  runtime::CpuDevice device({.threads = options.target.code_threads()});
-  NodeEvaluator evaluator(target::host(), device, kWorthCompiling, options.cache);
-  TESSERA_TRY(SplitRun ran, run_split(model, values, evaluator, device, options));
+  TESSERA_TRY(const auto staged, StagedModel::make(model, options));
+  TESSERA_TRY(const std::vector<HostTensor> inputs,
+              give_inputs(staged->input_names(), staged->input_types(), nullptr));
+  RunOutputs out{staged->output_names(), {}, ""};
+  TESSERA_TRY(out.tensors, staged->run(inputs));
   if (options.note) {
-    options.note(
-        fmt::format("{} of {} nodes ran on the host: {}", ran.host_nodes, ran.model_nodes, reason));
+    options.note(fmt::format("{} of {} nodes ran on the host: {}", staged->host_nodes(),
+                             staged->model_nodes(), reason));
   }
-  RunOutputs out{{}, std::move(ran.outputs), ""};
-  for (const onnx::ValueInfo& v : model.graph.outputs) out.names.push_back(v.name);
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 #include "tessera/frontend/onnx/importer.h"
 #include "tessera/frontend/onnx/model_files.h"
@@ -61,6 +62,28 @@ Result<SplitModel> split_model(const Model& model, const ImportOptions& options)
   return split;
 }
 
+Result<Model> known_part(const Model& model, const ImportOptions& options) {
+  TESSERA_TRY(const SplitModel split, split_model(model, options));
+  std::set<std::string> waiting;
+  for (const std::vector<Node>* nodes : {&split.ready, &split.later}) {
+    for (const Node& node : *nodes) waiting.insert(node.outputs.begin(), node.outputs.end());
+  }
+  waiting.erase("");
+  Model part = model;
+  std::erase_if(part.graph.nodes, [&](const Node& node) {
+    return std::ranges::any_of(node.outputs,
+                               [&](const auto& name) { return waiting.contains(name); });
+  });
+  part.graph.outputs.clear();
+  for (std::size_t i = 0; i < split.known.outputs.size(); ++i) {
+    const graph::TensorType& type = split.known.type(split.known.outputs[i]);
+    ValueInfo info{split.known.output_names[i], to_text(type.dtype), true, {}};
+    for (const std::int64_t size : type.shape) info.dims.push_back({size, ""});
+    part.graph.outputs.push_back(std::move(info));
+  }
+  return part;
+}
+
 namespace {
 
 Result<void> fill_report(const Model& model, const ImportOptions& options, CheckReport& report) {
@@ -70,7 +93,7 @@ Result<void> fill_report(const Model& model, const ImportOptions& options, Check
     if (node.op->fusion != graph::Fusion::kHost) continue;
     const std::size_t space = std::min(node.origin.find(' '), node.origin.size());
     report.host.push_back({node.origin.substr(std::min(space + 1, node.origin.size())),
-                           node.origin.substr(0, space), "runs on the host"});
+                           node.origin.substr(0, space), "runs on the host", node.op->name});
   }
   for (const Issue& issue : importer.issues()) {
     (issue.code == ErrorCode::kUnsupported ? report.unsupported : report.data_dependent)

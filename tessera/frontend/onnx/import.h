@@ -62,16 +62,20 @@ struct SplitModel {
 // Fails as import_model does, but for kDataDependent.
 Result<SplitModel> split_model(const Model& model, const ImportOptions& options = {});
 
+// The nodes that do not wait for values, as a model; its outputs are those of `known` above.
+Result<Model> known_part(const Model& model, const ImportOptions& options = {});
+
 // One line of `tessera check`.
 struct NodeIssue {
   std::string node, op, reason;  // op: "Gelu-20"
+  std::string function = {};     // of the host: the operator's name in the graph
 };
 struct CheckReport {
   std::int64_t nodes = 0;
   std::map<std::string, std::int64_t> operators;  // "Conv-11" -> how many nodes
   std::vector<NodeIssue> unsupported;
   std::vector<NodeIssue>
-      data_dependent;  // supported, but shapes follow from data: run_split runs it
+      data_dependent;  // supported, but shapes follow from data: the library runs it in stages
   // Supported, but by no kernel: functions of the host compute them. Of what comes before data
   // decides.
   std::vector<NodeIssue> host;

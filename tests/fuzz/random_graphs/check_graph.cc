@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tessera/app/compile/load_graph.h"
-#include "tessera/app/compile/run_split.h"
+#include "tessera/app/compile/staged_model.h"
 #include "tessera/backend/artifact/compile_artifact.h"
 #include "tessera/backend/artifact/load_artifact.h"
 #include "tessera/backend/exec/model_runner.h"
@@ -211,8 +211,7 @@ class Checker {
   }
 
   std::string check_split() {
-    app::NodeEvaluator evaluator(target::host(), single());
-    auto ran = app::run_split(model_, case_.inputs, evaluator, single(), load_);
+    auto ran = app::run_staged(model_, case_.inputs, load_);
     if (!ran.ok()) return "split: " + ran.error().message;
     count(&Counts::parts);
     return compare("split", std::move(ran->outputs));

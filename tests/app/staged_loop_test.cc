@@ -1,10 +1,8 @@
 // Loops that are too long to unroll: one body, compiled once, for all steps.
-#include "tessera/app/compile/run_loop.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tessera/app/compile/run_split.h"
+#include "tessera/app/compile/staged_model.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
 #include "tests/onnx/model_builder.h"
 #include "tests/testing/testing.h"
@@ -30,18 +28,16 @@ HostTensor random_floats(const Shape& shape, std::uint64_t seed) {
   return random_tensor(DType::kF32, shape, rng);
 }
 
-Result<SplitRun> run_in_parts(const onnx::Model& model, const Values& in,
-                              const onnx::ImportOptions& import = {}) {
-  runtime::CpuDevice device({.threads = 1});
-  NodeEvaluator evaluator(target::host(), device);
+Result<StagedRun> run_in_parts(const onnx::Model& model, const Values& in,
+                               const onnx::ImportOptions& import = {}) {
   CompileOptions load;
   load.import = import;
   load.import.unrolled_nodes = kUnrolledNodes;
-  return run_split(model, in, evaluator, device, load);
+  return run_staged(model, in, load);
 }
 
 // Runs it with bodies that are compiled, and node by node.
-SplitRun expect_like_eager(const onnx::Model& model, const Values& in) {
+StagedRun expect_like_eager(const onnx::Model& model, const Values& in) {
   runtime::CpuDevice device({.threads = 1});
   NodeEvaluator evaluator(target::host(), device);
   CompileOptions load;
@@ -84,8 +80,8 @@ onnx::Model scan_model(std::int64_t steps, const std::vector<onnx::Attribute>& m
       {"last", "sums", "y"}, {{"w", random_floats({8, 8}, 5)}, {"bias", random_floats({8}, 6)}}));
 }
 
-TEST(RunLoop, AScanCompilesItsBodyOnce) {
-  const SplitRun ran =
+TEST(StagedLoop, AScanCompilesItsBodyOnce) {
+  const StagedRun ran =
       expect_like_eager(scan_model(400, {}, {400, 8}),
                         {{"x", random_floats({400, 8}, 1)}, {"start", random_floats({1, 8}, 2)}});
   EXPECT_GT(ran.compiled_kernels, 0);
@@ -96,9 +92,9 @@ TEST(RunLoop, AScanCompilesItsBodyOnce) {
   EXPECT_EQ(ran.outputs[2].shape(), (Shape{400, 1, 8}));
 }
 
-TEST(RunLoop, AxesAndDirectionsOfAScan) {
+TEST(StagedLoop, AxesAndDirectionsOfAScan) {
   const Values in = {{"x", random_floats({8, 300}, 1)}, {"start", random_floats({1, 8}, 2)}};
-  const SplitRun ran =
+  const StagedRun ran =
       expect_like_eager(scan_model(300,
                                    {{"scan_input_axes", Integers{-1}, ""},
                                     {"scan_input_directions", Integers{1}, ""},
@@ -131,20 +127,20 @@ onnx::Model loop_model(const std::string& count, const std::string& condition, d
                                 {"c", bool_scalar(true)}}));
 }
 
-TEST(RunLoop, ALoopCountsAndEndsByItsCondition) {
+TEST(StagedLoop, ALoopCountsAndEndsByItsCondition) {
   const Values in = {{"x", float_tensor({4}, {1, 2, 3, 4})}};
-  const SplitRun all = expect_like_eager(loop_model("n", "", 20000), in);
+  const StagedRun all = expect_like_eager(loop_model("n", "", 20000), in);
   EXPECT_EQ(all.outputs[1].shape(), Shape{500}) << "without a condition, that of the body is idle";
   EXPECT_GT(all.compiled_kernels, 0);
-  const SplitRun ended = expect_like_eager(loop_model("n", "c", 20000), in);
+  const StagedRun ended = expect_like_eager(loop_model("n", "c", 20000), in);
   EXPECT_EQ(ended.outputs[1].shape(), Shape{284});
   EXPECT_GT(ended.compiled_kernels, 0);
-  const SplitRun soon = expect_like_eager(loop_model("", "c", 400), in);
+  const StagedRun soon = expect_like_eager(loop_model("", "c", 400), in);
   EXPECT_EQ(soon.outputs[1].shape(), Shape{40});
   EXPECT_EQ(soon.compiled_kernels, 0) << "too few steps to be worth a compiler";
 }
 
-TEST(RunLoop, TooManyStepsAreRefused) {
+TEST(StagedLoop, TooManyStepsAreRefused) {
   onnx::ImportOptions import;
   import.max_loop_steps = 150;
   const Values in = {{"x", float_tensor({4}, {1, 2, 3, 4})}};
@@ -158,7 +154,7 @@ TEST(RunLoop, TooManyStepsAreRefused) {
   }
 }
 
-TEST(RunLoop, ShapesThatChangeFromStepToStepRunNodeByNode) {
+TEST(StagedLoop, ShapesThatChangeFromStepToStepRunNodeByNode) {
   const onnx::Graph body = make_graph(
       {value_info("i", DType::kI64, {}), value_info("go", DType::kBool, {}), output("v")},
       {make_node("Concat", {"v", "x"}, {"w"}, {{"axis", std::int64_t{0}, ""}}),
@@ -169,12 +165,12 @@ TEST(RunLoop, ShapesThatChangeFromStepToStepRunNodeByNode) {
       make_graph({value_info("x", DType::kF32, {2})},
                  {make_node("Loop", {"", "c", "x"}, {"y"}, {body_attribute("body", body)})}, {"y"},
                  {{"limit", float_tensor({}, {100})}, {"c", bool_scalar(true)}}));
-  const SplitRun ran = expect_like_eager(model, {{"x", float_tensor({2}, {1, 2})}});
+  const StagedRun ran = expect_like_eager(model, {{"x", float_tensor({2}, {1, 2})}});
   EXPECT_EQ(ran.outputs[0].shape(), Shape{68});
   EXPECT_EQ(ran.compiled_kernels, 0);
 }
 
-TEST(RunLoop, SequencesRunNodeByNode) {
+TEST(StagedLoop, SequencesRunNodeByNode) {
   onnx::Graph body = make_graph(
       {value_info("i", DType::kI64, {}), value_info("go", DType::kBool, {}), output("q")},
       {make_node("Cast", {"i"}, {"f"}, {{"to", std::int64_t{1}, ""}}),
@@ -186,8 +182,103 @@ TEST(RunLoop, SequencesRunNodeByNode) {
                   make_node("Loop", {"n", "", "s"}, {"t"}, {body_attribute("body", body)}),
                   make_node("ConcatFromSequence", {"t"}, {"y"}, {{"axis", std::int64_t{0}, ""}})},
                  {"y"}, {{"n", int_tensor({}, {400})}}));
-  const SplitRun ran = expect_like_eager(model, {{"x", float_tensor({2}, {1, 2})}});
+  const StagedRun ran = expect_like_eager(model, {{"x", float_tensor({2}, {1, 2})}});
   EXPECT_EQ(ran.outputs[0].shape(), Shape{800});
+}
+
+// h = (the sum of h is above zero ? tanh(h * w) : bias - h) * decay, `steps` times; the sums of all
+// steps.
+onnx::Model model_with_if(std::int64_t steps) {
+  const onnx::Graph up = make_graph(
+      {}, {make_node("MatMul", {"h", "w"}, {"p"}), make_node("Tanh", {"p"}, {"u"})}, {"u"});
+  const onnx::Graph down = make_graph({}, {make_node("Sub", {"bias", "h"}, {"d"})}, {"d"});
+  const onnx::Graph body = make_graph(
+      {value_info("i", DType::kI64, {}), value_info("go", DType::kBool, {}),
+       value_info("h", DType::kF32, {1, 9})},
+      {make_node("ReduceSum", {"h"}, {"sum"}, {{"keepdims", std::int64_t{0}, ""}}),
+       make_node("Greater", {"sum", "zero"}, {"above"}),
+       make_node("If", {"above"}, {"b"},
+                 {body_attribute("then_branch", up), body_attribute("else_branch", down)}),
+       make_node("Mul", {"b", "decay"}, {"next"})},
+      {"go", "next", "sum"});
+  return make_model(make_graph(
+      {value_info("x", DType::kF32, {1, 9})},
+      {make_node("Loop", {"n", "", "x"}, {"last", "sums"}, {body_attribute("body", body)})},
+      {"last", "sums"},
+      {{"w", random_floats({9, 9}, 5)},
+       {"bias", random_floats({1, 9}, 6)},
+       {"zero", float_tensor({}, {0})},
+       {"decay", float_tensor({}, {0.95})},
+       {"n", int_tensor({}, {steps})}}));
+}
+
+TEST(StagedLoop, AnIfOnDataInALoopIsCompiledOnce) {
+  const StagedRun ran = expect_like_eager(model_with_if(200), {{"x", random_floats({1, 9}, 3)}});
+  EXPECT_EQ(ran.outputs[1].shape(), Shape{200});
+  EXPECT_GT(ran.compiled_kernels, 0);
+  EXPECT_LE(ran.compiled_kernels, 6) << "as many as body and branches have nodes";
+}
+
+TEST(StagedLoop, ARunFindsWhatTheLastOneCompiled) {
+  CompileOptions load;
+  load.import.unrolled_nodes = kUnrolledNodes;
+  const onnx::Model model = model_with_if(50);
+  const auto staged = StagedModel::make(model, load, {.often = true});
+  ASSERT_TRUE(staged.ok()) << staged.error().message;
+  ASSERT_TRUE((*staged)->prepare().ok());
+  runtime::CpuDevice device({.threads = 1});
+  NodeEvaluator evaluator(target::host(), device);
+  std::int64_t compiled = 0;
+  for (std::uint64_t seed = 0; seed < 6; ++seed) {
+    const HostTensor x = random_floats({1, 9}, seed);
+    const auto got = (*staged)->run({x});
+    ASSERT_TRUE(got.ok()) << got.error().message;
+    const auto want = run_eager(model, {{"x", x}}, evaluator);
+    ASSERT_TRUE(want.ok()) << want.error().message;
+    for (std::size_t i = 0; i < want->size(); ++i)
+      EXPECT_EQ(testing::mismatch((*got)[i], (*want)[i], 1e-4), "") << seed << " " << i;
+    if (seed == 2) compiled = (*staged)->compiled_kernels();
+  }
+  EXPECT_GT(compiled, 0);
+  EXPECT_EQ((*staged)->compiled_kernels(), compiled);
+}
+
+// A loop in a loop, whose lengths follow from data, around a branch that reads both scopes.
+TEST(StagedLoop, LoopsAndBranchesInsideEachOther) {
+  const onnx::Graph plus = make_graph({}, {make_node("Add", {"v", "x"}, {"r"})}, {"r"});
+  const onnx::Graph minus = make_graph({}, {make_node("Sub", {"v", "step"}, {"r"})}, {"r"});
+  const onnx::Graph inner = make_graph(
+      {value_info("j", DType::kI64, {}), value_info("inner_go", DType::kBool, {}),
+       value_info("v", DType::kF32, {3})},
+      {make_node("ReduceMax", {"v"}, {"top"}, {{"keepdims", std::int64_t{0}, ""}}),
+       make_node("Less", {"top", "limit"}, {"low"}),
+       make_node("If", {"low"}, {"next"},
+                 {body_attribute("then_branch", plus), body_attribute("else_branch", minus)})},
+      {"inner_go", "next"});
+  const onnx::Graph outer =
+      make_graph({value_info("i", DType::kI64, {}), value_info("go", DType::kBool, {}),
+                  value_info("u", DType::kF32, {3})},
+                 {make_node("Cast", {"i"}, {"step"}, {{"to", std::int64_t{1}, ""}}),
+                  make_node("Loop", {"count", "", "u"}, {"w"}, {body_attribute("body", inner)}),
+                  make_node("ReduceSum", {"w"}, {"sum"}, {{"keepdims", std::int64_t{0}, ""}}),
+                  make_node("Less", {"sum", "far"}, {"more"})},
+                 {"more", "w", "w"});
+  const onnx::Model model = make_model(make_graph(
+      {value_info("x", DType::kF32, {3}), value_info("n", DType::kI64, {})},
+      {make_node("Add", {"n", "one"}, {"count"}),
+       make_node("Loop", {"m", "c", "x"}, {"last", "all"}, {body_attribute("body", outer)})},
+      {"last", "all"},
+      {{"limit", float_tensor({}, {3})},
+       {"far", float_tensor({}, {25})},
+       {"m", int_tensor({}, {9})},
+       {"one", int_tensor({}, {1})},
+       {"c", bool_scalar(true)}}));
+  for (const std::int64_t n : {0, 2, 5}) {
+    const StagedRun ran = expect_like_eager(
+        model, {{"x", float_tensor({3}, {1, 0.5, 2})}, {"n", int_tensor({}, {n})}});
+    ASSERT_EQ(ran.outputs.size(), 2u);
+    EXPECT_EQ(ran.outputs[1].shape()[1], 3);
+  }
 }
 
 }  // namespace
