@@ -201,8 +201,10 @@ static PyObject* model_save(PyObject* self, PyObject* args) {
 }
 
 static PyObject* describe(const tsr_tensor_info* info) {
-  PyObject* shape = PyTuple_New(info->rank);
+  PyObject* shape;
   int32_t d;
+  if (info->rank < 0) return Py_BuildValue("(ssO)", info->name, info->dtype, Py_None);
+  shape = PyTuple_New(info->rank);
   for (d = 0; shape && d < info->rank; ++d) {
     PyObject* size = PyLong_FromLongLong(info->shape[d]);
     if (!size || PyTuple_SetItem(shape, d, size)) Py_CLEAR(shape);
@@ -606,6 +608,12 @@ static PyObject* session_run_new(PyObject* self, PyObject* inputs) {
     return NULL;
   }
   count = PyTuple_Size(inputs);
+  for (i = 0; i < outputs; ++i) {
+    if (api->output(model, (int32_t)i)->bytes < 0) { /* nobody can allocate it yet */
+      Py_INCREF(Py_NotImplemented);
+      return Py_NotImplemented;
+    }
+  }
   known = count > 0 && count == api->num_inputs(model) && count <= kMostTensors && outputs > 0 &&
           outputs <= kMostTensors;
   if (known && (PyObject*)Py_TYPE(PyTuple_GetItem(inputs, 0)) != session->array_type) {
@@ -632,6 +640,66 @@ static PyObject* session_run_new(PyObject* self, PyObject* inputs) {
   }
   for (i = 0; i < done; ++i) release(&held[i]);
   return made;
+}
+
+/* ---- outputs that follow from data ---- */
+
+static void free_unused(PyObject* capsule) {
+  tsr_dl_managed_tensor* tensor;
+  if (!PyCapsule_IsValid(capsule, "dltensor")) return; /* somebody took it */
+  tensor = PyCapsule_GetPointer(capsule, "dltensor");
+  if (tensor) tensor->deleter(tensor);
+}
+
+/* output(i): the shape and a capsule of DLPack with what the last run left. */
+static PyObject* session_output(PyObject* self, PyObject* index) {
+  Session* session = (Session*)self;
+  const long i = PyLong_AsLong(index);
+  tsr_dl_managed_tensor* tensor = NULL;
+  tsr_status status;
+  PyObject *capsule, *shape;
+  int32_t d;
+  if (i == -1 && PyErr_Occurred()) return NULL;
+  status = api->copy_output(session->handle, (int32_t)i, &tensor);
+  if (status.code != TSR_OK) return raise_status(&status);
+  capsule = PyCapsule_New(tensor, "dltensor", free_unused);
+  if (!capsule) {
+    tensor->deleter(tensor);
+    return NULL;
+  }
+  shape = PyTuple_New(tensor->dl_tensor.ndim);
+  for (d = 0; shape && d < tensor->dl_tensor.ndim; ++d) {
+    PyObject* size = PyLong_FromLongLong(tensor->dl_tensor.shape[d]);
+    if (!size || PyTuple_SetItem(shape, d, size)) Py_CLEAR(shape);
+  }
+  if (!shape) {
+    Py_DECREF(capsule);
+    return NULL;
+  }
+  return Py_BuildValue("(NN)", shape, capsule);
+}
+
+/* copy(capsule, array): its bytes into an array of the same size. */
+static PyObject* copy(PyObject* module, PyObject* args) {
+  PyObject *capsule, *array;
+  const tsr_dl_managed_tensor* from;
+  Py_buffer to;
+  Py_ssize_t bytes;
+  int32_t d;
+  (void)module;
+  if (!PyArg_ParseTuple(args, "OO", &capsule, &array)) return NULL;
+  from = PyCapsule_GetPointer(capsule, "dltensor");
+  if (!from || PyObject_GetBuffer(array, &to, PyBUF_CONTIG)) return NULL;
+  bytes = from->dl_tensor.dtype.bits / 8;
+  for (d = 0; d < from->dl_tensor.ndim; ++d) bytes *= (Py_ssize_t)from->dl_tensor.shape[d];
+  if (bytes != to.len) {
+    PyErr_SetString(PyExc_ValueError, "the array has another size");
+  } else if (bytes > 0) {
+    memcpy(to.buf, from->dl_tensor.data, (size_t)bytes);
+  }
+  PyBuffer_Release(&to);
+  if (PyErr_Occurred()) return NULL;
+  Py_RETURN_NONE;
 }
 
 /* ---- weights of PyTorch ---- */
@@ -684,6 +752,7 @@ static PyMethodDef session_methods[] = {
     {"run", (PyCFunction)(void (*)(void))session_run, METH_FASTCALL, NULL},
     {"run_new", session_run_new, METH_O, NULL},
     {"allocate_with", session_allocate_with, METH_VARARGS, NULL},
+    {"output", session_output, METH_O, NULL},
     {NULL, NULL, 0, NULL}};
 static PyType_Slot session_slots[] = {
     {Py_tp_dealloc, (void*)session_dealloc}, {Py_tp_methods, session_methods}, {0, NULL}};
@@ -701,6 +770,7 @@ static PyMethodDef functions[] = {
     {"compile", compile, METH_VARARGS, NULL},
     {"load", load, METH_O, NULL},
     {"version", version, METH_NOARGS, NULL},
+    {"copy", copy, METH_VARARGS, NULL},
     {"unchanged", (PyCFunction)(void (*)(void))unchanged, METH_FASTCALL, NULL},
     {NULL, NULL, 0, NULL}};
 static struct PyModuleDef definition = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+import threading
 from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 from . import _native
@@ -21,11 +22,17 @@ PathLike = Union[str, "os.PathLike[str]"]
 
 
 class TensorInfo(NamedTuple):
-    """An input or output of a model: ``name``, ``dtype`` ("f32", "i64", ...) and ``shape``."""
+    """An input or output of a model: ``name``, ``dtype`` ("f32", "i64", ...) and ``shape``, where -1 is a size that
+    follows from data and None any shape.
+    """
 
     name: str
     dtype: str
-    shape: tuple[int, ...]
+    shape: Optional[tuple[int, ...]]
+
+    @property
+    def is_open(self) -> bool:
+        return self.shape is None or -1 in self.shape
 
 
 class Session:
@@ -37,6 +44,8 @@ class Session:
         self.model = model
         native = model._native.session(threads)
         self._run, self._run_new, self._allocate_with = native.run, native.run_new, native.allocate_with
+        self._native, self._lock = native, threading.Lock()
+        self._open = any(t.is_open for t in model.outputs)
         self._count = len(model.inputs)
 
     def __call__(self, *inputs: Any, out: Any = None, **named: Any) -> Any:
@@ -51,6 +60,8 @@ class Session:
             made = self._run_new(inputs)
             if made is not NotImplemented:
                 return made
+            if self._open:
+                return self._run_open(inputs)
             inputs, outputs = self._prepared(inputs)
         self._run(inputs, outputs)
         return outputs[0] if len(outputs) == 1 else outputs
@@ -76,6 +87,30 @@ class Session:
             raise TypeError(f"the model takes {len(names)} inputs ({', '.join(names)}), {len(inputs) + len(named)} given")
         return tuple(given[name] for name in names)
 
+    def _run_open(self, inputs: tuple[Any, ...]) -> Any:
+        """Outputs whose shapes the run itself finds."""
+        torch = sys.modules.get("torch")
+        as_torch = torch is not None and any(isinstance(x, torch.Tensor) for x in inputs)
+        with self._lock:
+            self._run(inputs if as_torch else self._arrays(inputs), ())
+            made = [self._native.output(i) for i in range(len(self.model.outputs))]
+        if as_torch:
+            outputs = [torch.from_dlpack(capsule) for _, capsule in made]  # type: ignore[union-attr]
+        else:
+            import numpy
+
+            outputs = [numpy.empty(shape, _NUMPY[t.dtype]) for (shape, _), t in zip(made, self.model.outputs)]
+            for array, (_, capsule) in zip(outputs, made):
+                _native.copy(capsule, array)
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+    def _arrays(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Numbers and lists are arrays of the type that the model takes; arrays are checked, not converted."""
+        import numpy
+
+        return tuple(x if hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__") else
+                     numpy.asarray(x, numpy.dtype(_NUMPY[t.dtype])) for x, t in zip(inputs, self.model.inputs))
+
     def _prepared(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         torch = sys.modules.get("torch")
         if torch is not None:
@@ -91,10 +126,7 @@ class Session:
         # From the next call on, arrays are answered without coming here.
         empty = tuple((t.shape, numpy.dtype(_NUMPY[t.dtype])) for t in self.model.outputs)
         self._allocate_with(numpy.ndarray, numpy.empty, empty)
-        # Numbers and lists are arrays of the type that the model takes; arrays are checked, not converted.
-        ready = tuple(x if hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__") else
-                      numpy.asarray(x, numpy.dtype(_NUMPY[t.dtype])) for x, t in zip(inputs, self.model.inputs))
-        return ready, tuple(numpy.empty(shape, dtype) for shape, dtype in empty)
+        return self._arrays(inputs), tuple(numpy.empty(shape, dtype) for shape, dtype in empty)
 
 
 class Model:
@@ -157,7 +189,7 @@ class Model:
 
     def __repr__(self) -> str:
         def text(tensors: Sequence[TensorInfo]) -> str:
-            return ", ".join(f"{t.name}: {t.dtype}{list(t.shape)}" for t in tensors)
+            return ", ".join(f"{t.name}: {t.dtype}{'[...]' if t.shape is None else list(t.shape)}" for t in tensors)
 
         return f"<tessera.Model ({text(self.inputs)}) -> ({text(self.outputs)})>"
 

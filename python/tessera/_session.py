@@ -40,7 +40,7 @@ def _of_file(values: Sequence[Declared]) -> list[NodeArg]:
 
 
 def _of_model(tensors: Sequence[TensorInfo]) -> list[NodeArg]:
-    return [NodeArg(t.name, list(t.shape), f"tensor({_TYPES[t.dtype]})") for t in tensors]
+    return [NodeArg(t.name, list(t.shape or ()), f"tensor({_TYPES[t.dtype]})") for t in tensors]
 
 
 class InferenceSession:
@@ -82,7 +82,8 @@ class InferenceSession:
         self._buckets = Buckets(buckets, self._shapes) if buckets else None
         if all(isinstance(size, int) for node in self._inputs for size in node.shape):
             model = self._model(tuple(tuple(n.shape) for n in self._inputs))  # type: ignore[arg-type]
-            self._outputs = _of_model(model.outputs)
+            if not any(t.is_open for t in model.outputs):
+                self._outputs = _of_model(model.outputs)
 
     def _content(self) -> bytes:
         if isinstance(self._source, bytes):

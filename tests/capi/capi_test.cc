@@ -188,6 +188,108 @@ TEST_F(Session, BadTensorsAreNamed) {
   EXPECT_EQ(api().run(nullptr, &x_.dl, 1, &y_.dl, 1).code, TSR_INVALID_ARGUMENT);
 }
 
+// Outputs whose sizes follow from data.
+class Detector : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string bytes = detector_model();
+    const tsr_status status =
+        api().compile_memory(bytes.data(), bytes.size(), &small_.options, &model_);
+    ASSERT_EQ(status.code, TSR_OK) << status.message;
+    ASSERT_EQ(api().create_session(model_, 0, &session_).code, TSR_OK);
+  }
+  void TearDown() override {
+    api().free_session(session_);
+    api().free_model(model_);
+  }
+  static void expect_found(tsr_session* session, const std::vector<std::int64_t>& found,
+                           const std::vector<float>& scores) {
+    tsr_dl_managed_tensor *places = nullptr, *values = nullptr;
+    ASSERT_EQ(api().copy_output(session, 0, &places).code, TSR_OK);
+    ASSERT_EQ(api().copy_output(session, 1, &values).code, TSR_OK);
+    const auto count = static_cast<std::int64_t>(scores.size());
+    ASSERT_EQ(places->dl_tensor.ndim, 2);
+    EXPECT_EQ(places->dl_tensor.shape[1], count);
+    ASSERT_EQ(values->dl_tensor.ndim, 1);
+    ASSERT_EQ(values->dl_tensor.shape[0], count);
+    const auto* at = static_cast<const std::int64_t*>(places->dl_tensor.data);
+    const auto* is = static_cast<const float*>(values->dl_tensor.data);
+    EXPECT_EQ(std::vector<std::int64_t>(at, at + 2 * count), found);
+    EXPECT_EQ(std::vector<float>(is, is + count), scores);
+    places->deleter(places);
+    values->deleter(values);
+  }
+
+  SmallModel small_;
+  tsr_model* model_ = nullptr;
+  tsr_session* session_ = nullptr;
+  Tensor all_{{2, 3}, {1, 2, 3, 4, 5, 6}}, some_{{2, 3}, {-1, -2, -3, 4, 5, 6}},
+      none_{{2, 3}, {-1, -2, -3, -4, -5, -6}};
+};
+
+TEST_F(Detector, SaysWhatFollowsFromData) {
+  ASSERT_EQ(api().num_outputs(model_), 2);
+  const tsr_tensor_info* found = api().output(model_, 0);
+  EXPECT_STREQ(found->dtype, "i64");
+  ASSERT_EQ(found->rank, 2);
+  EXPECT_EQ(found->shape[0], 2);
+  EXPECT_EQ(found->shape[1], -1);
+  EXPECT_EQ(found->bytes, -1);
+  EXPECT_EQ(api().input(model_, 0)->bytes, 24);
+  EXPECT_STREQ(api().plan_digest(model_), "");
+}
+
+TEST_F(Detector, RunsWithDataOfAnyAmount) {
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_EQ(api().run(session_, &all_.dl, 1, nullptr, 0).code, TSR_OK);
+    expect_found(session_, {0, 0, 1, 1, 0, 1, 0, 1}, {22, 28, 49, 64});
+    ASSERT_EQ(api().run(session_, &some_.dl, 1, nullptr, 0).code, TSR_OK);
+    expect_found(session_, {1, 1, 0, 1}, {49, 64});
+    ASSERT_EQ(api().run(session_, &none_.dl, 1, nullptr, 0).code, TSR_OK);
+    expect_found(session_, {}, {});
+  }
+}
+
+TEST_F(Detector, SessionsRunAtTheSameTime) {
+  const tsr_api& a = api();
+  tsr_session* other = nullptr;
+  ASSERT_EQ(a.create_session(model_, 1, &other).code, TSR_OK);
+  std::thread thread([&] {
+    for (int i = 0; i < 20; ++i) EXPECT_EQ(a.run(other, &some_.dl, 1, nullptr, 0).code, TSR_OK);
+  });
+  for (int i = 0; i < 20; ++i) EXPECT_EQ(a.run(session_, &all_.dl, 1, nullptr, 0).code, TSR_OK);
+  thread.join();
+  expect_found(session_, {0, 0, 1, 1, 0, 1, 0, 1}, {22, 28, 49, 64});
+  expect_found(other, {1, 1, 0, 1}, {49, 64});
+  a.free_session(other);
+}
+
+TEST_F(Detector, WritesWhereThereIsPlaceForIt) {
+  std::vector<std::int64_t> places(4), shape = {2, 2};
+  Tensor scores{{2}, {0, 0}};
+  tsr_dl_tensor found{places.data(), {1, 0}, 2, {0, 64, 1}, shape.data(), nullptr, 0};
+  const tsr_dl_tensor outputs[] = {found, scores.dl};
+  tsr_status status = api().run(session_, &some_.dl, 1, outputs, 2);
+  ASSERT_EQ(status.code, TSR_OK) << status.message;
+  EXPECT_EQ(places, (std::vector<std::int64_t>{1, 1, 0, 1}));
+  EXPECT_EQ(scores.values, (std::vector<float>{49, 64}));
+  status = api().run(session_, &all_.dl, 1, outputs, 2);
+  expect_status(status, TSR_INVALID_ARGUMENT, "output 'found'");
+  expect_status(api().run(session_, &all_.dl, 1, outputs, 1), TSR_INVALID_ARGUMENT,
+                "1 outputs given, the model has 2");
+}
+
+TEST_F(Detector, IsNoArtifact) {
+  const std::string folder = ::testing::TempDir() + "capi_detector";
+  expect_status(api().save(model_, folder.c_str(), nullptr), TSR_UNSUPPORTED, "NonZero");
+  EXPECT_FALSE(std::filesystem::exists(folder));
+}
+
+TEST_F(Session, NeedsItsOutputsWhereTheyAreKnown) {
+  expect_status(api().run(session_, &x_.dl, 1, nullptr, 0), TSR_INVALID_ARGUMENT,
+                "0 outputs given, the model has 1");
+}
+
 TEST_F(Session, ManyAtTheSameTime) {
   std::vector<std::thread> threads;
   std::vector<int> wrong(3, 0);

@@ -106,6 +106,31 @@ TEST(Cpp, SessionsOutliveTheirModelAndRunAtTheSameTime) {
   EXPECT_EQ(wrong, (std::vector<int>{0, 0, 0}));
 }
 
+TEST(Cpp, OutputsThatFollowFromData) {
+  const std::string bytes = detector_model();
+  const tsr::Model model =
+      tsr::Model::compile(bytes.data(), bytes.size(), {.dimensions = {{"rows", 2}}});
+  EXPECT_EQ(model.outputs()[0].shape, (std::vector<std::int64_t>{2, -1}));
+  EXPECT_EQ(model.outputs()[1].bytes, -1);
+  tsr::Session session = model.session();
+  const std::vector<float> x = {-1, -2, -3, 4, 5, 6};
+  session.run({tsr::view(x)});
+  const tsr::Output scores = session.output(1);
+  ASSERT_EQ(scores.shape(), (std::vector<std::int64_t>{2}));
+  EXPECT_EQ(std::vector<float>(scores.data<float>(), scores.data<float>() + scores.count()),
+            (std::vector<float>{49, 64}));
+  refused(TSR_INVALID_ARGUMENT, [&] { (void)scores.data<double>(); });
+  refused(TSR_INVALID_ARGUMENT, [&] { (void)session.output(2); });
+  std::vector<std::int64_t> found(4);
+  std::vector<float> values(2);
+  session.run({tsr::view(x)}, {tsr::view(found, {2, 2}), tsr::view(values, {2})});
+  EXPECT_EQ(found, (std::vector<std::int64_t>{1, 1, 0, 1}));
+  const auto shapeless = [&] {
+    session.run({tsr::view(x)}, {tsr::view(found), tsr::view(values)});
+  };
+  EXPECT_NE(refused(TSR_INVALID_ARGUMENT, shapeless).find("give its shape"), std::string::npos);
+}
+
 TEST(Cpp, SavesAndLoads) {
   const std::string folder = ::testing::TempDir() + "cpp_saved";
   std::filesystem::remove_all(folder);

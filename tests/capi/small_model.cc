@@ -18,4 +18,20 @@ std::string small_model(const std::string& op, int listed) {
   return *onnx::serialize_model(model);
 }
 
+std::string detector_model() {
+  onnx::Model model = *onnx::parse_model(small_model(), "");
+  onnx::Graph& g = model.graph;
+  g.nodes[0].outputs = {"h"};
+  const auto add = [&](const char* op, std::vector<std::string> inputs, const char* output) {
+    g.nodes.push_back(
+        {.name = output, .op_type = op, .inputs = std::move(inputs), .outputs = {output}});
+  };
+  add("Relu", {"h"}, "above");
+  add("NonZero", {"above"}, "found");
+  add("Transpose", {"found"}, "places");
+  add("GatherND", {"h", "places"}, "scores");
+  g.outputs = {{"found", "i64", true, {{2, ""}, {-1, "n"}}}, {"scores", "f32", true, {{-1, "n"}}}};
+  return *onnx::serialize_model(model);
+}
+
 }  // namespace tessera::capi

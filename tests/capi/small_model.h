@@ -9,4 +9,8 @@ namespace tessera::capi {
 // model; `listed`: how many times y is among the outputs.
 std::string small_model(const std::string& op = "MatMul", int listed = 1);
 
+// h = x * w as above; found = i64[2, n], where h is above zero, and scores = f32[n], what it is
+// there: how many there are follows from data.
+std::string detector_model();
+
 }  // namespace tessera::capi

@@ -284,6 +284,56 @@ class SessionTest(unittest.TestCase):
                 tessera.InferenceSession(content)
 
 
+class OpenOutputsTest(unittest.TestCase):
+    """found = NonZero(x) of f32[rows, 3]: how many there are follows from data."""
+
+    def setUp(self):
+        self.x = np.array([[0, 2, 0], [1, 0, 3]], np.float32)
+        self.want = np.array([[0, 1, 1], [1, 0, 2]])
+
+    def test_models(self):
+        model = tessera.compile(nonzero_model(), dims={"rows": 2})
+        self.assertEqual(model.outputs, (tessera.TensorInfo("found", "i64", (2, -1)),))
+        self.assertEqual(repr(model), "<tessera.Model (x: f32[2, 3]) -> (found: i64[2, -1])>")
+        for x in (self.x, 0 * self.x, self.x + 1, self.x):
+            found = model(x)
+            np.testing.assert_array_equal(found, np.stack(np.nonzero(x)))
+            self.assertEqual(found.dtype, np.int64)
+        np.testing.assert_array_equal(model.run({"x": self.x})["found"], self.want)
+        np.testing.assert_array_equal(model(self.x.tolist()), self.want)
+        out = np.zeros((2, 3), np.int64)
+        self.assertIs(model(self.x, out=out), out)
+        np.testing.assert_array_equal(out, self.want)
+        with self.assertRaisesRegex(tessera.Error, "found"):
+            model(self.x, out=np.zeros((2, 4), np.int64))
+        with self.assertRaisesRegex(tessera.Error, "NonZero"), tempfile.TemporaryDirectory() as folder:
+            model.save(os.path.join(folder, "out"))
+
+    def test_inference_sessions(self):
+        session = tessera.InferenceSession(nonzero_model())
+        self.assertEqual(session.get_outputs()[0].shape, [2, "n"])
+        for rows in (1, 2, 5):
+            x = np.tile(self.x, (rows, 1))
+            np.testing.assert_array_equal(session.run(["found"], {"x": x})[0], np.stack(np.nonzero(x)))
+
+    def test_several_threads(self):
+        model = tessera.compile(nonzero_model(), dims={"rows": 2})
+        wrong = []
+
+        def work(scale):
+            x = scale * self.x
+            for _ in range(50):
+                if not np.array_equal(model(x), np.stack(np.nonzero(x))):
+                    wrong.append(scale)
+
+        threads = [threading.Thread(target=work, args=(scale,)) for scale in (0, 1, 2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+
+
 def varint(number):
     return bytes([number]) if number < 128 else bytes([number & 127 | 128]) + varint(number >> 7)
 
@@ -304,6 +354,17 @@ def symbolic_model(name=b"x", says_output=True):
              field(12, field(1, b"y") + (field(2, kind) if says_output else b"")))
     return (field(1, 8) + field(2, b"pen") + field(7, graph) + field(8, field(1, b"") + field(2, 13)) +
             field(14, field(1, b"k") + field(2, b"v")))
+
+
+def nonzero_model():
+    """found = NonZero(x) with x f32[rows, 3], i64[2, n]."""
+    def kind(element, *dims):
+        return field(2, field(1, field(1, element) + field(2, b"".join(field(1, d) for d in dims))))
+
+    graph = (field(1, field(1, b"x") + field(2, b"found") + field(4, b"NonZero")) + field(2, b"find") +
+             field(11, field(1, b"x") + kind(1, field(2, b"rows"), field(1, 3))) +
+             field(12, field(1, b"found") + kind(7, field(1, 2), field(2, b"n"))))
+    return field(1, 8) + field(7, graph) + field(8, field(1, b"") + field(2, 13))
 
 
 def two_inputs_model(first, second):

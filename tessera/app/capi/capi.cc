@@ -10,6 +10,7 @@
 #include "tessera/app/compile/decide_model.h"
 #include "tessera/app/compile/float_products.h"
 #include "tessera/app/compile/open_model.h"
+#include "tessera/app/compile/staged_model.h"
 #include "tessera/backend/artifact/compile_artifact.h"
 #include "tessera/backend/artifact/model_program.h"
 #include "tessera/backend/kernel/kernel_cache.h"
@@ -163,6 +164,47 @@ Result<void> compile_decided(app::ModelSource& source, const app::CompileOptions
   return {};
 }
 
+// Some shapes follow from data, for `reason`: as `tessera run` does it.
+Result<void> compile_stages(app::ModelSource& source, const app::CompileOptions& options,
+                            const std::string& reason, ModelState* model) {
+  TESSERA_TRY(const onnx::Model* read, source.model());
+  auto staged = std::make_shared<StagedSource>();
+  staged->model = *read;
+  staged->options = options;
+  TESSERA_TRY(std::unique_ptr<app::StagedModel> made, staged->take(0));
+  for (std::size_t i = 0; i < made->input_names().size(); ++i) {
+    const graph::TensorType& type = made->input_types()[i];
+    model->inputs.push_back({made->input_names()[i], type.dtype, type.shape});
+  }
+  TESSERA_TRY(staged->outputs, made->outputs());
+  for (const app::StagedModel::Tensor& t : staged->outputs)
+    model->outputs.push_back({t.name, t.dtype, t.shape});
+  TESSERA_DO(made->prepare());
+  staged->keep(std::move(made));
+  // Long loops can be unrolled for an artifact.
+  model->decided = [staged, reason]() -> Result<Decided> {
+    app::CompileOptions unrolled = staged->options;
+    unrolled.import.unrolled_nodes = INT64_MAX;
+    app::ModelSource again(staged->model);
+    Result<app::DecidedModel> decided = app::decide_model(again, unrolled);
+    if (decided.ok()) return std::make_shared<const app::DecidedModel>(std::move(*decided));
+    if (decided.error().code != ErrorCode::kDataDependent) return decided.error();
+    return make_error(ErrorCode::kUnsupported,
+                      "{}; an artifact has fixed shapes, such a model runs in this process only",
+                      reason);
+  };
+  model->staged = std::move(staged);
+  return {};
+}
+
+Result<void> compile_here(app::ModelSource& source, const app::CompileOptions& options,
+                          const Destination& to, ModelState* model) {
+  if (!source.spec().empty() && options.cost_model == app::kNoModel) {
+    return prepare(source, options, model);
+  }
+  return compile_decided(source, options, to, model);
+}
+
 Result<void> compile_onnx(app::ModelSource source, const std::string& name,
                           const tsr_compile_options* given, tsr_model** result) {
   TESSERA_TRY(const tsr_compile_options options, copy_options(given));
@@ -180,8 +222,11 @@ Result<void> compile_onnx(app::ModelSource source, const std::string& name,
   model->device = options.device;
   model->queue = options.queue;
   model->threads = options.threads;
-  if (!source.spec().empty() && to.here() && decide.cost_model == app::kNoModel) {
-    TESSERA_DO(prepare(source, decide, model.get()));
+  if (to.here()) {
+    decide.import.unrolled_nodes = app::kUnrolledNodes;
+    const Result<void> whole = compile_here(source, decide, to, model.get());
+    if (!whole.ok() && whole.error().code != ErrorCode::kDataDependent) return whole;
+    if (!whole.ok()) TESSERA_DO(compile_stages(source, decide, whole.error().message, model.get()));
   } else {
     TESSERA_DO(compile_decided(source, decide, to, model.get()));
   }
@@ -303,14 +348,20 @@ tsr_status create_session(const tsr_model* model, std::int32_t threads, tsr_sess
   });
 }
 
+Result<void> check_count(const char* kind, const tsr_dl_tensor* given, std::int32_t count,
+                         std::size_t want) {
+  if (count < 0 || static_cast<std::size_t>(count) != want) {
+    return make_error(ErrorCode::kInvalidArgument, "{} {}s given, the model has {}", count, kind,
+                      want);
+  }
+  if (!given && count > 0) return missing("inputs and outputs");
+  return {};
+}
+
 Result<void> check_tensors(const char* kind, const tsr_dl_tensor* given, std::int32_t count,
                            const std::vector<artifact::TensorDescription>& want,
                            target::Kind device) {
-  if (count < 0 || static_cast<std::size_t>(count) != want.size()) {
-    return make_error(ErrorCode::kInvalidArgument, "{} {}s given, the model has {}", count, kind,
-                      want.size());
-  }
-  if (!given && count > 0) return missing("inputs and outputs");
+  TESSERA_DO(check_count(kind, given, count, want.size()));
   for (std::size_t i = 0; i < want.size(); ++i) {
     if (fits(given[i], want[i].dtype, want[i].shape, device)) continue;
     TESSERA_DO(check_tensor(given[i], want[i].dtype, want[i].shape, device,
@@ -326,8 +377,12 @@ tsr_status run_on_stream(tsr_session* session, const tsr_dl_tensor* inputs,
     if (!session) return missing("session");
     const ModelState& model = *session->state->model;
     TESSERA_DO(check_tensors("input", inputs, input_count, model.inputs, model.kind));
-    TESSERA_DO(check_tensors("output", outputs, output_count, model.outputs, model.kind));
-    return session->state->run(inputs, outputs, stream);
+    if (!model.staged) {
+      TESSERA_DO(check_tensors("output", outputs, output_count, model.outputs, model.kind));
+    } else if (output_count != 0) {
+      TESSERA_DO(check_count("output", outputs, output_count, model.outputs.size()));
+    }
+    return session->state->run(inputs, output_count > 0 ? outputs : nullptr, stream);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "tessera/app/capi/handles.h"
 
+#include <algorithm>
+
 #include "tessera/app/capi/dl_tensor.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/cpus.h"
@@ -12,7 +14,8 @@ std::vector<tsr_tensor_info> infos_of(const std::vector<artifact::TensorDescript
   for (const artifact::TensorDescription& t : tensors) {
     const tsr_dl_type type = dl_type(t.dtype);
     infos.push_back({t.name.c_str(), to_text(t.dtype), type.code, type.bits,
-                     static_cast<std::int32_t>(t.shape.size()), t.shape.data(), t.bytes()});
+                     static_cast<std::int32_t>(t.shape.size()), t.shape.data(),
+                     std::ranges::count(t.shape, -1) > 0 ? -1 : t.bytes()});
   }
   return infos;
 }
@@ -22,6 +25,19 @@ std::vector<tsr_tensor_info> infos_of(const std::vector<artifact::TensorDescript
 void ModelState::describe() {
   input_infos = infos_of(inputs);
   output_infos = infos_of(outputs);
+  for (std::size_t i = 0; staged && i < outputs.size(); ++i) {
+    if (!staged->outputs[i].ranked) output_infos[i].rank = -1;
+    if (!staged->outputs[i].ranked) output_infos[i].bytes = -1;
+  }
+}
+
+Result<std::unique_ptr<app::StagedModel>> StagedSource::take(int threads) {
+  {
+    const std::lock_guard lock(mutex_);
+    const bool as_made = threads == 0 || threads == options.target.code_threads();
+    if (made_ && as_made) return std::move(made_);
+  }
+  return app::StagedModel::make(model, options, {.threads = threads, .often = true});
 }
 
 Result<std::shared_ptr<ModelState>> load_model(const std::string& path) {
@@ -43,7 +59,9 @@ Result<std::unique_ptr<SessionState>> make_session(std::shared_ptr<const ModelSt
   auto session = std::make_unique<SessionState>();
   const int made_for = model->threads > 0 ? model->threads : target::default_threads();
   const int wanted = threads > 0 ? threads : made_for;
-  if (model->prepared) {
+  if (model->staged) {
+    TESSERA_TRY(session->staged, model->staged->take(threads));
+  } else if (model->prepared) {
     TESSERA_TRY(session->device, runtime::open_device(model->kind, {.threads = wanted}));
     session->runner = std::make_unique<exec::ModelRunner>(model->prepared->model, *session->device);
   } else if (model->gpu) {
@@ -68,7 +86,9 @@ Result<void> SessionState::run(const tsr_dl_tensor* inputs, const tsr_dl_tensor*
     return make_error(ErrorCode::kInvalidArgument, "a processor has no streams");
   const bool first = !was_run_;
   was_run_ = false;
-  if (!on_processor) {
+  if (staged) {
+    TESSERA_DO(run_stages(inputs, results));
+  } else if (!on_processor) {
     TESSERA_DO(run_on_device(inputs, results, stream));
   } else if (runner) {
     // The first one finds out whether there is memory for the model.
@@ -81,6 +101,21 @@ Result<void> SessionState::run(const tsr_dl_tensor* inputs, const tsr_dl_tensor*
     TESSERA_DO(run_loaded(inputs, results));
   }
   was_run_ = true;
+  return {};
+}
+
+Result<void> SessionState::run_stages(const tsr_dl_tensor* inputs, const tsr_dl_tensor* results) {
+  std::vector<HostTensor> given;
+  for (std::size_t i = 0; i < model->inputs.size(); ++i)
+    given.push_back(read_tensor(inputs[i], model->inputs[i].dtype, model->inputs[i].shape));
+  TESSERA_TRY(outputs_, staged->run(given));
+  for (std::size_t i = 0; results && i < outputs_.size(); ++i) {
+    const HostTensor& t = outputs_[i];
+    TESSERA_DO(check_tensor(results[i], t.dtype(), t.shape(), model->kind,
+                            fmt::format("output '{}'", model->outputs[i].name)));
+  }
+  for (std::size_t i = 0; results && i < outputs_.size(); ++i)
+    scatter(outputs_[i].data(), outputs_[i].dtype(), outputs_[i].shape(), results[i]);
   return {};
 }
 
@@ -126,7 +161,7 @@ Result<HostTensor> SessionState::output(std::size_t index) const {
                       was_run_ ? "" : ": nothing was run");
   }
   if (runner) return runner->output(index);
-  if (!outputs_[index].data() && model->outputs[index].bytes() > 0)
+  if (!staged && !outputs_[index].data() && model->outputs[index].bytes() > 0)
     return make_error(ErrorCode::kInvalidArgument, "output {} is in memory of the device", index);
   return outputs_[index].clone();
 }

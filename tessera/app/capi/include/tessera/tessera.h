@@ -140,7 +140,8 @@ typedef struct tsr_api {
 
   int32_t (*num_inputs)(const tsr_model* model);
   int32_t (*num_outputs)(const tsr_model* model);
-  /* Valid as long as the model; NULL when there is no such index. */
+  /* Valid as long as the model; NULL when there is no such index. Since version 9 an output may
+   * follow from data: sizes that do are -1, and so are its bytes; a rank of -1 is any shape. */
   const tsr_tensor_info* (*input)(const tsr_model* model, int32_t index);
   const tsr_tensor_info* (*output)(const tsr_model* model, int32_t index);
 
@@ -151,8 +152,8 @@ typedef struct tsr_api {
   /* Reads all inputs and writes all outputs, in the order of the model. Types and shapes must be
    * those of the model; strides may be any, those without gaps are fastest. Models for GPUs also
    * take tensors of their device, without gaps, which are used in place and must be ready; the run
-   * waits until its outputs are.
-   */
+   * waits until its outputs are. Since version 9: where outputs follow from data, num_outputs may
+   * be 0, and copy_output has them; given ones must have the shapes that the run finds. */
   tsr_status (*run)(tsr_session* session, const tsr_dl_tensor* inputs, int32_t num_inputs,
                     const tsr_dl_tensor* outputs, int32_t num_outputs);
   /* A copy of an output of the last run, with its own deleter; on the host. TSR_INVALID_ARGUMENT:

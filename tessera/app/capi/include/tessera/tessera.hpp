@@ -65,9 +65,41 @@ inline std::string version() { return detail::api().tessera_version(); }
 
 // An input or output of a model.
 struct TensorInfo {
-  std::string name, dtype;  // "f32", "i64", ...
-  std::vector<std::int64_t> shape;
-  std::int64_t bytes = 0;
+  std::string name, dtype;          // "f32", "i64", ...
+  std::vector<std::int64_t> shape;  // -1: a size that follows from data
+  std::int64_t bytes = 0;           // -1: so do these
+  bool ranked = true;               // false: any shape
+};
+
+// An output with memory of its own.
+class Output {
+ public:
+  explicit Output(tsr_dl_managed_tensor* tensor) : tensor_(tensor) {}
+
+  std::vector<std::int64_t> shape() const {
+    const tsr_dl_tensor& t = tensor_->dl_tensor;
+    return {t.shape, t.shape + t.ndim};
+  }
+  std::size_t count() const {
+    std::size_t n = 1;
+    for (const std::int64_t size : shape()) n *= static_cast<std::size_t>(size);
+    return n;
+  }
+  // TSR_INVALID_ARGUMENT: its elements are of another type.
+  template <typename T>
+  const T* data() const {
+    const tsr_dl_type want = detail::dl_type<T>(), &has = tensor_->dl_tensor.dtype;
+    if (want.code != has.code || want.bits != has.bits)
+      throw Error(TSR_INVALID_ARGUMENT, "the output has elements of another type");
+    return static_cast<const T*>(tensor_->dl_tensor.data);
+  }
+  const tsr_dl_tensor& tensor() const noexcept { return tensor_->dl_tensor; }
+
+ private:
+  struct Free {
+    void operator()(tsr_dl_managed_tensor* t) const { t->deleter(t); }
+  };
+  std::unique_ptr<tsr_dl_managed_tensor, Free> tensor_;
 };
 
 // A tensor over memory of the caller, which must outlive the run. Without a shape it has that of
@@ -138,6 +170,15 @@ class Session {
   void run(const std::vector<View>& inputs, const std::vector<View>& outputs) {
     run(inputs, outputs, nullptr);
   }
+  // Of models whose outputs follow from data: output() has them.
+  void run(const std::vector<View>& inputs) { run(inputs, {}, nullptr); }
+  // A copy of what the last run left.
+  Output output(std::size_t index) const {
+    tsr_dl_managed_tensor* tensor = nullptr;
+    detail::check(
+        detail::api().copy_output(handle_.get(), static_cast<std::int32_t>(index), &tensor));
+    return Output(tensor);
+  }
   // On a stream of the caller (CUstream, cl_command_queue).
   void run(const std::vector<View>& inputs, const std::vector<View>& outputs, void* stream) {
     const std::vector<tsr_dl_tensor> in = tensors(inputs, *inputs_);
@@ -172,6 +213,8 @@ class Session {
       const std::vector<std::int64_t>* shape = &v.shape();
       if (shape->empty() && i < infos.size()) {
         std::int64_t count = 1;
+        if (infos[i].bytes < 0)
+          throw Error(TSR_INVALID_ARGUMENT, infos[i].name + " follows from data: give its shape");
         for (const std::int64_t size : infos[i].shape) count *= size;
         if (static_cast<std::int64_t>(v.count()) != count) {
           throw Error(TSR_INVALID_ARGUMENT, infos[i].name + " has " + std::to_string(count) +
@@ -261,7 +304,8 @@ class Model {
     auto out = std::make_shared<std::vector<TensorInfo>>();
     for (std::int32_t i = 0; i < count; ++i) {
       const tsr_tensor_info& t = *get(model, i);
-      out->push_back({t.name, t.dtype, {t.shape, t.shape + t.rank}, t.bytes});
+      const std::int32_t rank = t.rank < 0 ? 0 : t.rank;
+      out->push_back({t.name, t.dtype, {t.shape, t.shape + rank}, t.bytes, t.rank >= 0});
     }
     return out;
   }
