@@ -43,6 +43,12 @@ graph::Graph with_topk() {
   return b.finish({outputs[0]}, {"values"});
 }
 
+graph::Graph with_det() {
+  graph::GraphBuilder b("det");
+  b.set_origin("Det /head/det");
+  return b.finish({*b.add("det", {b.input("x", {DType::kF32, {3, 3}})})}, {"y"});
+}
+
 graph::Graph nothing() {
   graph::GraphBuilder b("nothing");
   const ValueId x = b.input("x", {DType::kF32, {2, 3}});

@@ -10,8 +10,9 @@ namespace tessera::artifact {
 
 // Two layers with ReLU between them; outputs y, the input under a second name, and a constant.
 graph::Graph two_layers();
-// One host operator.
+// One host operator, of which the C runtime has a function; and one of which it has none.
 graph::Graph with_topk();
+graph::Graph with_det();
 
 // Two inputs, one of them empty, as outputs.
 graph::Graph nothing();

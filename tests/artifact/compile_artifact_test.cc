@@ -237,12 +237,12 @@ TEST(CompileArtifact, ModelsWithoutKernels) {
   expect_close(*outputs, inputs);
 }
 
-TEST(CompileArtifact, HostOperatorsAreNamed) {
+TEST(CompileArtifact, HostOperatorsWithoutAFunctionAreNamed) {
   const std::string folder = fresh_folder();
-  const auto report = compile(with_topk(), folder + "/net");
+  const auto report = compile(with_det(), folder + "/net");
   ASSERT_FALSE(report.ok());
   EXPECT_EQ(report.error().code, ErrorCode::kUnsupported);
-  EXPECT_NE(report.error().message.find("TopK /head/topk"), std::string::npos)
+  EXPECT_NE(report.error().message.find("Det /head/det"), std::string::npos)
       << report.error().message;
   EXPECT_TRUE(files_in(folder).empty());
 }

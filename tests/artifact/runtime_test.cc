@@ -148,7 +148,8 @@ class ContextTest : public ::testing::Test {
   const tsr_place places_[6] = {{TSR_PLACE_INPUT, 0, 0, 16},   {TSR_PLACE_WEIGHTS, 0, 0, 16},
                                 {TSR_PLACE_ARENA, 0, 0, 16},   {TSR_PLACE_ARENA, 0, 0, 16},
                                 {TSR_PLACE_WEIGHTS, 0, 0, 16}, {TSR_PLACE_OUTPUT, 0, 0, 16}};
-  const tsr_step steps_[2] = {{add_kernel, 0, 3, "add"}, {add_kernel, 3, 3, "add"}};
+  const tsr_step steps_[2] = {{add_kernel, nullptr, 0, 3, "add"},
+                              {add_kernel, nullptr, 3, 3, "add"}};
   const tsr_copy copy_ = {{TSR_PLACE_INPUT, 0, 0, 16}, 1};
   std::vector<const char*> features_ = {nullptr};
   tsr_model_info info_;

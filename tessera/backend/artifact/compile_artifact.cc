@@ -10,6 +10,7 @@
 #include "tessera/backend/artifact/digest.h"
 #include "tessera/backend/artifact/embedded_files.h"
 #include "tessera/backend/artifact/header_text.h"
+#include "tessera/backend/artifact/host_call.h"
 #include "tessera/backend/artifact/model_program.h"
 #include "tessera/backend/artifact/object_linker.h"
 #include "tessera/backend/artifact/program_tables.h"
@@ -150,6 +151,11 @@ class Builder {
       m->shared_bytes = std::max(m->shared_bytes, kernel.kernels[0].shared_bytes);
       m->worker_bytes = std::max(m->worker_bytes, kernel.kernels[0].worker_bytes);
       TESSERA_DO(linker_.add(view(kernel.bytes)));
+    }
+    for (const exec::CompiledModel::Step& step : program.model.steps) {
+      if (step.kind == task::GroupKind::kKernel) continue;
+      TESSERA_TRY(const HostCall call, host_call(step));
+      m->shared_bytes = std::max(m->shared_bytes, call.scratch_bytes);
     }
     return {};
   }

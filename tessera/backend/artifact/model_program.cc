@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/backend/artifact/host_call.h"
 #include "tessera/backend/artifact/program_tables.h"
 #include "tessera/backend/artifact/runtime/types.h"
 #include "tessera/backend/exec/build_model.h"
@@ -14,15 +15,16 @@ namespace tessera::artifact {
 namespace {
 
 Result<void> check_steps(const exec::CompiledModel& model) {
+  const bool launches = model.target.row().launches;
   std::vector<std::string> bad;
   for (const exec::CompiledModel::Step& step : model.steps) {
-    if (step.kind != task::GroupKind::kKernel) {
-      bad.push_back(fmt::format("{} ({})", step.origin, step.name));
-    }
+    if (step.kind == task::GroupKind::kKernel || (!launches && host_call(step).ok())) continue;
+    bad.push_back(fmt::format("{} ({})", step.origin, step.name));
   }
   if (bad.empty()) return {};
-  return make_error(ErrorCode::kUnsupported,
-                    "an artifact holds kernels only, these nodes run on the host: {}",
+  return make_error(ErrorCode::kUnsupported, "{}, these nodes run on the host: {}",
+                    launches ? "an artifact for a GPU holds kernels only"
+                             : "artifacts have no function for some nodes",
                     fmt::join(bad, ", "));
 }
 

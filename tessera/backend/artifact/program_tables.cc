@@ -4,6 +4,7 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/backend/artifact/host_call.h"
 #include "tessera/backend/artifact/places.h"
 #include "tessera/support/check.h"
 
@@ -39,7 +40,6 @@ class Tables {
     std::vector<tsr_step> steps;
     std::size_t most = 0;
     for (const exec::CompiledModel::Step& step : model.steps) {
-      TESSERA_CHECK(step.kind == task::GroupKind::kKernel, "{} is not a kernel", step.name);
       tsr_step& row = steps.emplace_back(zeroed<tsr_step>());
       row.first_place = static_cast<std::int32_t>(places.size());
       row.num_places = static_cast<std::int32_t>(step.params.size());
@@ -52,8 +52,12 @@ class Tables {
     for (std::size_t i = 0; i < steps.size(); ++i) {
       const exec::CompiledModel::Step& step = model.steps[i];
       const std::size_t row = i * sizeof(tsr_step);
-      image_.point(step_table, row + offsetof(tsr_step, kernel),
-                   kernel_symbol(parts_.symbols, step.kernel));
+      if (step.kind == task::GroupKind::kKernel) {
+        image_.point(step_table, row + offsetof(tsr_step, kernel),
+                     kernel_symbol(parts_.symbols, step.kernel));
+      } else {
+        image_.point(step_table, row + offsetof(tsr_step, host), add_host_call(step));
+      }
       image_.point(step_table, row + offsetof(tsr_step, name), image_.text(step.name));
     }
     auto program = zeroed<tsr_program>();
@@ -127,6 +131,17 @@ class Tables {
   }
 
  private:
+  Address add_host_call(const exec::CompiledModel::Step& step) {
+    const Result<HostCall> call = host_call(step);
+    TESSERA_CHECK(call.ok(), "{} is neither kernel nor function", step.name);
+    auto row = zeroed<tsr_host_call>();
+    row.function = call->function;
+    const Address at = add_row(image_, row);
+    image_.point(at, offsetof(tsr_host_call, operands), add_tensors(call->operands));
+    image_.point(at, offsetof(tsr_host_call, integers), add_constants(image_, call->integers));
+    return at;
+  }
+
   // What stands at the start of both programs, without its addresses.
   void set_common(tsr_common* common) const {
     common->weights_digest = parts_.weights.digest;

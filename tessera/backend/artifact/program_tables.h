@@ -26,7 +26,8 @@ struct TableParts {
 };
 
 // Of processors: one program, or variants in the order in which they are tried; `all` describes
-// them together. Needs: every step of the models is a kernel. Defines tsr_the_program and
+// them together. Needs: every step of the models is a kernel or has a
+// host_call. Defines tsr_the_program and
 // tsr_the_info; the kernels are symbols.
 void add_programs(const std::vector<TableParts>& variants, const TableParts& all, DataImage* image,
                   ObjectLinker* linker);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tessera/backend/artifact/runtime/cpu_check.c"
+#include "tessera/backend/artifact/runtime/host_operators.c"
 #include "tessera/backend/artifact/runtime/program.h"
 #include "tessera/backend/artifact/runtime/tensors.c"
 #include "tessera/backend/artifact/runtime/weights.c"
@@ -213,6 +214,11 @@ static tsr_status tsr_execute(tsr_context* context, unsigned char* memory) {
     int32_t code;
     for (i = 0; i < step->num_places; ++i) {
       context->params[i] = tsr_resolve(context, &program->places[step->first_place + i], memory);
+    }
+    if (step->host) {
+      const tsr_status status = tsr_call_host(step->host, context->params, scratch);
+      if (status.code == TSR_OK) continue;
+      return tsr_fail(status.code, "%s: %s", step->name, status.message);
     }
     code = step->kernel(context->params, scratch, context->host);
     if (code != 0) return tsr_fail(TSR_RUN_FAILED, "kernel %s returned %d", step->name, (int)code);

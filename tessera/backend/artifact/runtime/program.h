@@ -47,9 +47,27 @@ typedef struct tsr_common {
   int64_t num_index_checks;
 } tsr_common;
 
+/* An operator that is no kernel but a function of the runtime (host_operators.c). */
+enum { TSR_HOST_TOPK = 1, TSR_HOST_SCATTER_ELEMENTS = 2, TSR_HOST_SCATTER_ND = 3 };
+enum {
+  TSR_COMBINE_SET = 0,
+  TSR_COMBINE_ADD = 1,
+  TSR_COMBINE_MUL = 2,
+  TSR_COMBINE_MIN = 3,
+  TSR_COMBINE_MAX = 4
+};
+enum { TSR_DL_CODE_INT = 0, TSR_DL_CODE_UINT = 1, TSR_DL_CODE_FLOAT = 2, TSR_DL_CODE_BFLOAT = 4 };
+
+typedef struct tsr_host_call {
+  int32_t function;                /* TSR_HOST_... */
+  const tsr_tensor_info* operands; /* inputs, then outputs, as the places of the step */
+  const int64_t* integers;         /* attributes, as the function says */
+} tsr_host_call;
+
 /* Of processors: functions of the library itself. The programs of a library are its variants. */
 typedef struct tsr_step {
-  tsr_kernel kernel;
+  tsr_kernel kernel;               /* or, if it is NULL, */
+  const tsr_host_call* host;       /* this */
   int32_t first_place, num_places; /* of its parameters, in tsr_program.places */
   const char* name;
 } tsr_step;
