@@ -28,7 +28,7 @@ TEST(Check, JsonOfASupportedModel) {
   EXPECT_EQ(report, json::parse(R"({"model": "zoo:mlp", "nodes": 5, "supported": true,
       "operators": {"Gemm-17": 3, "Relu-17": 2}, "unsupported": [], "data_dependent": [],
       "host": [], "implied": {}, "assumed": {},
-      "runs": {"run": "yes", "library": "yes", "artifact": "yes"}})"));
+      "runs": {"run": "yes", "library": "yes", "artifact": "yes", "gpu": "yes"}})"));
 }
 
 TEST(Check, UnsupportedModelIsAnAnswerWithItsOwnCode) {
@@ -60,14 +60,22 @@ TEST(Check, OldVersionsKeepTheirNumbers) {
 }
 
 TEST(Check, DataDependentNodesAreNamed) {
-  const Finished result = run({"check", save("m.onnx", nonzero_model()), "--json"});
+  const std::string file = save("m.onnx", nonzero_model());
+  const Finished timed = run(quick_bench({file, "--json"}));
+  ASSERT_EQ(timed.code, 0) << timed.err;
+  EXPECT_EQ(json::parse(timed.out).at("results").at(0).at("verified"), true) << timed.out;
+  const Finished profiled = run(quick_bench({file, "--profile"}));
+  EXPECT_EQ(profiled.code, 2) << profiled.err;
+  EXPECT_NE(profiled.err.find("without a profile"), std::string::npos) << profiled.err;
+  const Finished result = run({"check", file, "--json"});
   EXPECT_EQ(result.code, 0) << result.err;
   const json report = json::parse(result.out);
   EXPECT_EQ(report.at("supported"), true);
   ASSERT_EQ(report.at("data_dependent").size(), 1u);
   EXPECT_EQ(report.at("data_dependent").at(0).at("op"), "NonZero-17");
   EXPECT_EQ(report.at("runs").at("run"), "yes");
-  for (const char* way : {"library", "artifact"}) {
+  EXPECT_EQ(report.at("runs").at("library"), "yes");
+  for (const char* way : {"artifact", "gpu"}) {
     EXPECT_EQ(report.at("runs").at(way).get<std::string>().rfind("no: shapes follow from", 0), 0u);
   }
 }
@@ -87,15 +95,18 @@ TEST(Check, SaysWhatRunsAModelWithNodesOfTheHost) {
   EXPECT_EQ(checked.code, 0) << checked.err;
   for (const char* line :
        {"\n  input x                      f32 [1, 8]\n", "\nsupported by functions of the host:\n",
-        "\n  yes  tessera run\n", "\n  yes  bench, tune, compile() and InferenceSession",
-        "\n  no   tessera compile, Model.save(), GPUs: TopK"}) {
+        "\n  yes  tessera run, bench, tune, InferenceSession, Python, C, C++\n",
+        "\n  yes  tessera compile, Model.save()\n", "\n  no   GPUs: TopK"}) {
     EXPECT_NE(checked.out.find(line), std::string::npos) << line << checked.out;
   }
   EXPECT_EQ(run({"run", file, "--random"}).code, 0);
   EXPECT_EQ(run(quick_bench({file})).code, 0);
   const Finished compiled = run({"compile", file, "-o", file + ".out", "--emit", "obj"});
-  EXPECT_EQ(compiled.code, 5) << compiled.err;
-  EXPECT_NE(compiled.err.find("TopK"), std::string::npos) << compiled.err;
+  EXPECT_EQ(compiled.code, 0) << compiled.err;
+  const Finished gpu =
+      run({"compile", file, "-o", file + ".gpu", "--emit", "obj", "--target", "h200"});
+  EXPECT_EQ(gpu.code, 5) << gpu.err;
+  EXPECT_NE(gpu.err.find("TopK"), std::string::npos) << gpu.err;
 }
 
 TEST(Check, NodesOfAnOperatorWithOneReasonAreOneLine) {

@@ -260,7 +260,7 @@ TEST(UnsupportedModel, EveryCommandNamesTheNodeTheOperatorAndTheReason) {
 
 TEST(DataDependentModel, CommandsThatNeedShapesSayWhichNode) {
   const std::string file = save("m.onnx", nonzero_model());
-  for (const char* name : {"tasks", "bench", "show"}) {
+  for (const char* name : {"tasks", "show"}) {
     SCOPED_TRACE(name);
     expect_refused(command(name, file), 5, {"m.onnx", "NonZero-17", "is data", "--value"});
   }

@@ -62,6 +62,35 @@ TEST(Tune, CountsTrialsOfEachTaskAndSumsTheirTimes) {
   EXPECT_GE(second["sum_session_us"], second["sum_best_us"]);
 }
 
+// Its plan has the kernels that every run of the model compiles before data says more.
+TEST(Tune, WhatComesBeforeDataIsTuned) {
+  using onnx::testing::make_node;
+  const Files files;
+  Rng rng(3);
+  const std::string model =
+      save("find.onnx",
+           onnx::testing::make_model(onnx::testing::make_graph(
+               {floats("x", {"17", "33"})},
+               {make_node("MatMul", {"x", "w"}, {"h"}), make_node("NonZero", {"h"}, {"at"})},
+               {"at"}, {{"w", random_tensor(DType::kF32, {33, 29}, rng)}})));
+  const std::string part = files.folder + "/t.known.onnx";
+  const Finished done = run_shell(files.tune(model + " --alone --trials-per-task 4"));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("NonZero-17 at; the 1 of 2 nodes before are tuned, as " + part),
+            std::string::npos)
+      << done.err;
+  EXPECT_GT(Json::parse(done.out)["trials"], 0);
+  const Finished timed =
+      run(quick_bench({model, "--plan", files.plan, "--strict", "--json"}));
+  ASSERT_EQ(timed.code, 0) << timed.err;
+  EXPECT_EQ(Json::parse(timed.out)["results"][0]["verified"], true) << timed.out;
+  const Finished artifact =
+      run_shell(files.tune(model + " --alone --trials-per-task 4 -o " + files.folder + "/out"));
+  EXPECT_EQ(artifact.code, 5) << artifact.err;
+  EXPECT_NE(artifact.err.find("cannot be written as an artifact"), std::string::npos)
+      << artifact.err;
+}
+
 TEST(Tune, DecisionsOfAModelAreALevel) {
   const Files files;
   const Json json = tuned(files.tune("zoo:lenet --level graph --budget 60s --plans 3"));

@@ -7,8 +7,10 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/app/bench/bench_stages.h"
 #include "tessera/app/bench/ceilings.h"
 #include "tessera/app/bench/check_kernels.h"
+#include "tessera/app/bench/model_file.h"
 #include "tessera/app/bench/peer_process.h"
 #include "tessera/app/bench/watch_steps.h"
 #include "tessera/app/compile/decide_model.h"
@@ -22,31 +24,12 @@
 #include "tessera/machine/target/cpus.h"
 #include "tessera/machine/target/fast_math.h"
 #include "tessera/support/clock.h"
-#include "tessera/support/model_name.h"
 #include "tessera/support/quantile.h"
-#include "tessera/support/temporary_folder.h"
 
 namespace tessera::app {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
-
-// The model as a file that a peer can open; a temporary one for built-in networks.
-class ModelFile {
- public:
-  Result<std::string> path(const std::string& spec, const onnx::Model& model) {
-    if (!is_built_in(spec)) return spec;
-    if (!temporary_) {
-      TESSERA_TRY(TemporaryFolder made, TemporaryFolder::make("model"));
-      TESSERA_DO(onnx::save_model(model, made.path() + "/model.onnx"));
-      temporary_ = std::move(made);
-    }
-    return temporary_->path() + "/model.onnx";
-  }
-
- private:
-  std::optional<TemporaryFolder> temporary_;
-};
 
 // Decided as the options say, built and run once.
 Result<std::vector<HostTensor>> run_as(const onnx::Model& model, const CompileOptions& options,
@@ -412,7 +395,12 @@ Result<ModelBenchResult> bench_model(const std::string& spec, const ModelBenchOp
   result.import_ms = milliseconds_since(start);
   const auto build = Clock::now();
   ModelSource source{Result<onnx::Model>(model)};
-  TESSERA_TRY(const DecidedModel decided, decide_model(source, how));
+  Result<DecidedModel> whole = decide_model(source, how);
+  if (!whole && whole.error().code == ErrorCode::kDataDependent &&
+      target::runs_on_host(how.target)) {
+    return bench_stages(spec, model, how, options);
+  }
+  TESSERA_TRY(const DecidedModel decided, std::move(whole));
   TESSERA_TRY(const exec::CompiledModel compiled,
               compile_decided(decided, how.target, device.get()));
   bench.build_ms = milliseconds_since(build);

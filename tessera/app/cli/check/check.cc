@@ -10,6 +10,7 @@
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/compile/batch.h"
+#include "tessera/backend/artifact/host_call.h"
 #include "tessera/support/counted.h"
 #include "tessera/support/json.h"
 
@@ -46,21 +47,26 @@ struct Way {
 };
 
 std::vector<Way> ways(const onnx::CheckReport& r) {
-  const auto first = [](const std::vector<onnx::NodeIssue>& issues) {
-    return fmt::format("{} {}{}", issues[0].op, issues[0].node,
-                       issues.size() > 1 ? fmt::format(" and {} more", issues.size() - 1) : "");
+  using Issues = std::vector<onnx::NodeIssue>;
+  const auto first = [](const Issues& issues, const char* reason) {
+    if (issues.empty()) return std::string();
+    return fmt::format("{} {}{}{}", issues[0].op, issues[0].node,
+                       issues.size() > 1 ? fmt::format(" and {} more", issues.size() - 1) : "",
+                       reason);
   };
-  std::string nothing, whole, kernels;
-  if (!r.unsupported.empty()) {
-    nothing = whole = kernels = first(r.unsupported) + " is not supported";
-  } else if (!r.data_dependent.empty()) {
-    whole = kernels = "shapes follow from the data of " + first(r.data_dependent);
-  } else if (!r.host.empty()) {
-    kernels = first(r.host) + " runs on the host";
+  std::string nothing = first(r.unsupported, " is not supported"), whole = nothing;
+  if (nothing.empty() && !r.data_dependent.empty())
+    whole = "shapes follow from the data of " + first(r.data_dependent, "");
+  std::string artifact = whole, kernels = whole;
+  if (whole.empty()) {
+    Issues absent = r.host;
+    std::erase_if(absent, [](const auto& i) { return artifact::has_host_function(i.function); });
+    artifact = first(absent, " runs on the host");
+    kernels = first(r.host, " runs on the host");
   }
-  return {{"run", "tessera run", nothing},
-          {"library", "bench, tune, compile() and InferenceSession of Python, C, C++", whole},
-          {"artifact", "tessera compile, Model.save(), GPUs", kernels}};
+  return {{"run", "tessera run, bench, tune, InferenceSession, Python, C, C++", nothing},
+          {"artifact", "tessera compile, Model.save()", artifact},
+          {"gpu", "GPUs", kernels}};
 }
 
 void print_ways(const std::vector<Way>& ways) {
@@ -126,6 +132,7 @@ int check(const ModelArgs& args, bool json) {
               {"implied", r.implied},
               {"assumed", r.assumed}};
     for (const Way& w : ways(r)) j["runs"][w.name] = w.refused.empty() ? "yes" : "no: " + w.refused;
+    j["runs"]["library"] = j["runs"]["run"];
     print_json(j);
   } else {
     fmt::print("{}: {}, {}\n", args.model, counted(r.nodes, "node"),

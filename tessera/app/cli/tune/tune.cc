@@ -20,6 +20,7 @@
 #include "tessera/app/cli/tune/output.h"
 #include "tessera/app/cli/tune/session_report.h"
 #include "tessera/app/cli/tune/simulate_output.h"
+#include "tessera/app/compile/known_part.h"
 #include "tessera/app/tune/after_tuning.h"
 #include "tessera/app/tune/policy_run.h"
 #include "tessera/app/tune/tune_simulate.h"
@@ -199,18 +200,39 @@ std::string plan_path(const TuneArgs& args) {
 }
 
 // Beside the plan: "mlp.plan" gives "mlp.unproved.plan".
-std::string unproved_path(const TuneArgs& args) {
+std::string beside_plan(const TuneArgs& args, const std::string& ending) {
   std::string path = plan_path(args);
   const std::string_view end = ".plan";
   if (path.ends_with(end)) path.resize(path.size() - end.size());
-  return path + ".unproved.plan";
+  return path + ending;
+}
+
+// Of models whose shapes follow from data, what comes before that takes their place.
+Result<void> leave_known_parts(const TuneArgs& args, app::TuneOptions* options) {
+  for (std::size_t i = 0; i < options->subjects.size(); ++i) {
+    app::TuneSubject& subject = options->subjects[i];
+    if (subject.is_op) continue;
+    const std::string ending = i == 0 ? ".known.onnx" : fmt::format(".known{}.onnx", i + 1);
+    const std::string path = beside_plan(args, ending);
+    Result<app::KnownPart> part = app::known_part(subject.name, subject.compile, path);
+    if (!part) return part.error().with_context(subject.name);
+    if (part->reason.empty()) continue;
+    if (!args.artifact.empty()) {
+      return make_error(ErrorCode::kUnsupported, "{}: {}; it cannot be written as an artifact",
+                        subject.name, part->reason);
+    }
+    fmt::print(stderr, "tessera: {}: {}; the {} of {} nodes before are tuned, as {}\n",
+               subject.name, part->reason, part->nodes, part->model_nodes, path);
+    subject.name = part->spec;
+  }
+  return {};
 }
 
 // The plan of what seemed faster and could not be shown to be: for who times it on a quiet machine.
 void save_unproved(const TuneArgs& args, const app::TuneResult& r, TuneSummary* summary,
                    ProgressLine& line) {
   if (r.unproved.tasks.empty()) return;
-  const std::string path = unproved_path(args);
+  const std::string path = beside_plan(args, ".unproved.plan");
   if (const Result<void> saved = plan::save_plan(r.unproved, path); !saved) {
     line.say("tessera: " + saved.error().message);
     return;
@@ -298,9 +320,11 @@ int tune(const TuneArgs& args) {
   if (const Result<void> known = check_peers(args.peers); !known) return report(known.error());
   Result<app::TuneOptions> options = tune_options(args);
   if (!options) return report(options.error());
-  options->start = earlier_decisions(args, *options);
   if (const Result<void> can = check_outputs(args, options->target); !can)
     return report(can.error());
+  if (const Result<void> left = leave_known_parts(args, &*options); !left)
+    return report_model(left.error());
+  options->start = earlier_decisions(args, *options);
   deadline.budget_s = options->budget_s;
   options->budget_s -=
       app::after_tuning_s(options->budget_s, args.models.size(), app::usable_peers(args.peers));
