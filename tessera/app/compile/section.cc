@@ -290,7 +290,7 @@ Result<Tensors> Section::run(const Tensors& inputs) {
       step = step->instead.get();
       TESSERA_TRY(results, step->run(gather(step->reads)));
     }
-    if (!results) return make_error(ErrorCode::kUnsupported, "a value that is no tensor");
+    if (!results) return make_error(ErrorCode::kUnsupported, "only tensors can leave a section");
     if (place_.counted) context_.host_nodes += step->nodes;
     for (std::size_t i = 0; i < step->writes.size(); ++i) {
       if (step->writes[i] != kOmitted) slots[step->writes[i]] = std::move((*results)[i]);
