@@ -80,8 +80,7 @@ TEST(Tune, WhatComesBeforeDataIsTuned) {
             std::string::npos)
       << done.err;
   EXPECT_GT(Json::parse(done.out)["trials"], 0);
-  const Finished timed =
-      run(quick_bench({model, "--plan", files.plan, "--strict", "--json"}));
+  const Finished timed = run(quick_bench({model, "--plan", files.plan, "--strict", "--json"}));
   ASSERT_EQ(timed.code, 0) << timed.err;
   EXPECT_EQ(Json::parse(timed.out)["results"][0]["verified"], true) << timed.out;
   const Finished artifact =
