@@ -1,8 +1,10 @@
 #include "tessera/app/compile/section.h"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <functional>
+#include <string_view>
 
 #include "tessera/app/compile/section_step.h"
 #include "tessera/backend/exec/model_runner.h"
@@ -31,16 +33,19 @@ bool is_control(const onnx::Node& node) {
          (node.op_type == "If" || node.op_type == "Loop" || node.op_type == "Scan");
 }
 
+// Operators of which inputs behind the first say how large the outputs are; and all that reduce.
+constexpr std::array<std::string_view, 19> kSized = {
+    "AffineGrid", "CenterCropPad", "Col2Im",  "CumSum", "DFT",      "Expand", "MaxUnpool",
+    "OneHot",     "Pad",           "Reshape", "Resize", "STFT",     "Slice",  "Split",
+    "Squeeze",    "Tile",          "TopK",    "Trilu",  "Unsqueeze"};
+
 // Inputs of a node whose values say how large its outputs are.
 std::vector<std::string> size_inputs(const onnx::Node& node) {
-  static const std::set<std::string> kSized = {
-      "CenterCropPad", "Col2Im",  "CumSum", "DFT",       "Expand",    "MaxUnpool", "OneHot",
-      "Pad",           "Reshape", "Resize", "STFT",      "Slice",     "Split",     "Squeeze",
-      "Tile",          "TopK",    "Trilu",  "Unsqueeze", "AffineGrid"};
   if (!node.domain.empty()) return {};
   if (node.op_type == "Range" || node.op_type == "ConstantOfShape") return node.inputs;
   if (node.inputs.empty()) return {};
-  if (!kSized.contains(node.op_type) && node.op_type.rfind("Reduce", 0) != 0) return {};
+  const bool sized = std::ranges::find(kSized, node.op_type) != kSized.end();
+  if (!sized && !node.op_type.starts_with("Reduce")) return {};
   return {node.inputs.begin() + 1, node.inputs.end()};
 }
 
