@@ -133,7 +133,7 @@ TEST_F(Fleet, AnAgentThatIsKilledIsFollowedByAnother) {
   freeze_busy(*victim, "victim");
   victim->signal(SIGKILL);
   const Finished done = tuning.wait();
-  ASSERT_EQ(done.code, 0) << done.err;
+  ASSERT_EQ(done.code, 0) << done.err << done.out;
   EXPECT_EQ(Json::parse(done.out)["trials"], 60);
   EXPECT_GT(ask("SELECT count(*) FROM tessera.attempts WHERE outcome = 2"), 0)
       << "no lease ran out";

@@ -148,13 +148,18 @@ Result<std::vector<Claim>> Queue::claim(std::int64_t agent, int limit,
 
 Result<std::vector<std::int64_t>> Queue::renew(std::int64_t agent,
                                                std::chrono::milliseconds lease) {
-  TESSERA_TRY(Statement renew, connection_->prepare(fmt::format(
-                                   "UPDATE trials SET leased_until = {} + ? WHERE agent = ? AND "
-                                   "state = 1 RETURNING id",
-                                   now())));
-  renew.bind(0, static_cast<std::int64_t>(lease.count()));
-  renew.bind(1, agent);
-  TESSERA_TRY(std::vector<std::int64_t> held, integers_of(renew));
+  std::vector<std::int64_t> held;
+  const Result<void> done = connection_->repeat([&]() -> Result<void> {
+    TESSERA_TRY(Statement renew, connection_->prepare(fmt::format(
+                                     "UPDATE trials SET leased_until = {} + ? WHERE agent = ? AND "
+                                     "state = 1 RETURNING id",
+                                     now())));
+    renew.bind(0, static_cast<std::int64_t>(lease.count()));
+    renew.bind(1, agent);
+    TESSERA_TRY(held, integers_of(renew));
+    return {};
+  });
+  if (!done.ok()) return done.error();
   std::ranges::sort(held);
   return held;
 }
@@ -167,22 +172,28 @@ Result<std::vector<std::int64_t>> Queue::report(std::int64_t agent,
   const char* row = connection_->is_server()
                         ? "(CAST(? AS BIGINT), CAST(? AS BIGINT), CAST(? AS BYTEA))"
                         : "(?, ?, ?)";
-  // The check of the lease: the latest attempt, held by this agent.
-  TESSERA_TRY(Statement release,
-              connection_->prepare(fmt::format(
-                  "UPDATE trials SET state = 2, reported = v.column2, reporter = agent, result = "
-                  "CASE WHEN state = 1 THEN v.column3 ELSE result END FROM (VALUES {}) AS v WHERE "
-                  "id = v.column1 AND attempt = v.column2 AND agent = ? AND (state = 1 OR (state = "
-                  "2 AND reported = v.column2)) RETURNING id",
-                  repeated(row, results.size()))));
-  int at = 0;
-  for (const TrialResult& r : results) {
-    release.bind(at++, r.trial);
-    release.bind(at++, r.attempt);
-    release.bind_bytes(at++, r.payload);
-  }
-  release.bind(at, agent);
-  TESSERA_TRY(std::vector<std::int64_t> accepted, integers_of(release));
+  std::vector<std::int64_t> accepted;
+  const Result<void> done = connection_->repeat([&]() -> Result<void> {
+    // The check of the lease: the latest attempt, held by this agent.
+    TESSERA_TRY(
+        Statement release,
+        connection_->prepare(fmt::format(
+            "UPDATE trials SET state = 2, reported = v.column2, reporter = agent, result = "
+            "CASE WHEN state = 1 THEN v.column3 ELSE result END FROM (VALUES {}) AS v WHERE "
+            "id = v.column1 AND attempt = v.column2 AND agent = ? AND (state = 1 OR (state "
+            "= 2 AND reported = v.column2)) RETURNING id",
+            repeated(row, results.size()))));
+    int at = 0;
+    for (const TrialResult& r : results) {
+      release.bind(at++, r.trial);
+      release.bind(at++, r.attempt);
+      release.bind_bytes(at++, r.payload);
+    }
+    release.bind(at, agent);
+    TESSERA_TRY(accepted, integers_of(release));
+    return {};
+  });
+  if (!done.ok()) return done.error();
   std::ranges::sort(accepted);
   return accepted;
 }
@@ -248,17 +259,21 @@ Result<std::int64_t> Queue::cancel(std::int64_t session) {
 
 Result<QueueCounts> Queue::counts_of(std::int64_t session) const {
   QueueCounts out;
-  const std::string where = session > 0 ? fmt::format(" WHERE session = {}", session) : "";
-  TESSERA_TRY(Statement count, connection_->prepare("SELECT state, count(*) FROM trials" + where +
-                                                    " GROUP BY state"));
   std::int64_t* const parts[] = {&out.queued, &out.claimed, &out.done, &out.given_up,
                                  &out.cancelled};
-  while (true) {
-    TESSERA_TRY(const bool row, count.step());
-    if (!row) return out;
-    const std::int64_t state = count.integer(0);
-    if (state >= 0 && state < std::ssize(parts)) *parts[state] = count.integer(1);
-  }
+  const std::string where = session > 0 ? fmt::format(" WHERE session = {}", session) : "";
+  const Result<void> done = connection_->repeat([&]() -> Result<void> {
+    TESSERA_TRY(Statement count, connection_->prepare("SELECT state, count(*) FROM trials" + where +
+                                                      " GROUP BY state"));
+    while (true) {
+      TESSERA_TRY(const bool row, count.step());
+      if (!row) return {};
+      const std::int64_t state = count.integer(0);
+      if (state >= 0 && state < std::ssize(parts)) *parts[state] = count.integer(1);
+    }
+  });
+  if (!done.ok()) return done.error();
+  return out;
 }
 
 Result<QueueCounts> Queue::counts() const {

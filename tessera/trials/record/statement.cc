@@ -98,15 +98,19 @@ Result<bool> Connection::has_table(const std::string& name) const {
   return row;
 }
 
+Result<void> Connection::repeat(const std::function<Result<void>()>& work) const {
+  Result<void> done = work();
+  for (int i = 1; i < kMostAttempts && !done.ok() && engine_->may_try_again(); ++i) done = work();
+  return done;
+}
+
 Result<void> Connection::transact(const std::function<Result<void>()>& work) const {
   const auto once = [&]() -> Result<void> {
     TESSERA_TRY(Transaction transaction, Transaction::begin(*this));
     TESSERA_DO(work());
     return transaction.commit();
   };
-  Result<void> done = once();
-  for (int i = 1; i < kMostAttempts && !done.ok() && engine_->may_try_again(); ++i) done = once();
-  return done;
+  return repeat(once);
 }
 
 Result<Transaction> Transaction::begin(const Connection& connection) {

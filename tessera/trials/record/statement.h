@@ -71,6 +71,8 @@ class Connection {
   // `work` in a transaction, which is committed unless it fails; again when the server went away
   // or asked for it, as long as that helps. Nothing is written twice.
   Result<void> transact(const std::function<Result<void>()>& work) const;
+  // The same without a transaction, for what may run twice.
+  Result<void> repeat(const std::function<Result<void>()>& work) const;
 
  private:
   explicit Connection(std::unique_ptr<Engine> engine) : engine_(std::move(engine)) {}
