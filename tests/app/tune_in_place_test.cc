@@ -166,7 +166,7 @@ TEST(TuneInPlace, RacesAgainWhereTimeIsLeft) {
   EXPECT_GT(last_search_s, 80);
   ASSERT_EQ(finals.size(), result->tasks.size());
   for (const auto& [task, raced] : finals) {
-    EXPECT_TRUE(std::ranges::any_of(raced, [](const auto& of) { return of.second == 4; })) << task;
+    EXPECT_TRUE(std::ranges::any_of(raced, [](const auto& of) { return of.second > 3; })) << task;
   }
   for (const TaskReport& t : result->tasks) EXPECT_EQ(t.after_s, t.before_s) << t.name;
 }
