@@ -49,7 +49,7 @@ TEST_P(ModelCommand, NetworkWithoutItsPrefix) {
 }
 
 TEST_P(ModelCommand, Folder) {
-  expect_refused(command(GetParam(), TESSERA_ROOT), 2, {"not a regular file"});
+  expect_refused(command(GetParam(), TESSERA_ROOT), 2, {"a folder without config.json"});
 }
 
 TEST_P(ModelCommand, Garbage) {

@@ -103,12 +103,14 @@ TEST_P(Wild, WithRandomPlans) {
   }
 }
 
-// What is known is compiled, what waits for data runs on the host.
+// What is known is compiled, what waits for data runs on the host unless it decides sizes alone.
 TEST_P(Wild, InParts) {
   const WildModel& m = GetParam();
   auto ran = app::run_staged(m.model, m.inputs, {});
   ASSERT_TRUE(ran.ok()) << ran.error().message;
-  EXPECT_EQ(ran->host_nodes == 0, m.follows_from.empty());
+  if (m.follows_from.empty()) {
+    EXPECT_EQ(ran->host_nodes, 0);
+  }
   expect_outputs(m, std::move(ran->outputs), "in parts");
 }
 

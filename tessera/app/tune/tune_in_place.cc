@@ -190,13 +190,12 @@ bool TuneSession::wants_more_in_place(std::size_t task) const {
 }
 
 // Batches of trials until then. The next one is proposed and built while one runs, or, where that
-// takes all cores, before and after it.
+// takes all cores, before and after it. `batch_s`: from the end of one to the end of the next.
 std::string TuneSession::search_batches(const std::vector<std::size_t>& placed,
-                                        const std::function<double()>& until_s) {
+                                        const std::function<double()>& until_s, double* batch_s) {
   const double begin_s = elapsed_s();
   const std::int64_t begun = trials_;
   std::string ended = "trials";
-  double batch_s = 0;  // from the end of one to the end of the next
   for (bool more = true; more || loop_->pending() > 0;) {
     const double turn_s = elapsed_s();
     const auto reason = why_stop();
@@ -207,7 +206,7 @@ std::string TuneSession::search_batches(const std::vector<std::size_t>& placed,
     }
     std::vector<Attempt> batch;
     // One that would not end in time is not begun.
-    if (turn_s + kLastBatch * batch_s < until_s()) {
+    if (turn_s + kLastBatch * *batch_s < until_s()) {
       std::vector<std::size_t> open;
       std::copy_if(placed.begin(), placed.end(), std::back_inserter(open),
                    [&](std::size_t t) { return wants_more_in_place(t); });
@@ -219,7 +218,7 @@ std::string TuneSession::search_batches(const std::vector<std::size_t>& placed,
     const std::size_t before = loop_->pending(), ahead = batch.size();
     loop_->submit_in_place(std::move(batch));
     while (loop_->pending() > ahead && !why_stop() && elapsed_s() < until_s()) collect(0.25);
-    if (before > 0) batch_s = elapsed_s() - turn_s;
+    if (before > 0) *batch_s = elapsed_s() - turn_s;
     if (trials_ > begun) trial_s_ = (elapsed_s() - begin_s) / static_cast<double>(trials_ - begun);
     records_.flush();
   }
@@ -239,11 +238,12 @@ Result<std::string> TuneSession::search_in_place() {
   // Trials of each task are for records: nothing else is measured then.
   const bool races = options_.trials_per_task == 0;
   const double begin_s = elapsed_s();
-  double race_s = 0;  // that the last one took
+  double race_s = 0, batch_s = 0;  // that the last one took
   // The race gets what it can use, within its share.
   const auto until_s = [&] {
     if (!races || options_.budget_s <= 0) return search_until_s();
-    if (race_s > 0) return search_until_s() - kNextRace * race_s;
+    // Beside it, a trial that is under way ends.
+    if (race_s > 0) return search_until_s() - kNextRace * race_s - trial_s_;
     const double most_s = kRaceShare * (search_until_s() - begin_s);
     const double used_s = untuned_s() > 0 ? estimated_race_s(kMostEntrants, placed.size()) : most_s;
     return search_until_s() - std::min(most_s, used_s);
@@ -252,7 +252,7 @@ Result<std::string> TuneSession::search_in_place() {
   // winners have to win again.
   for (std::int64_t raced = earlier_;;) {
     phase_ = TuneProgress::Phase::kSearch;
-    const std::string ended = search_batches(placed, until_s);
+    const std::string ended = search_batches(placed, until_s, &batch_s);
     if (!races || trials_ == raced || why_stop()) return ended;
     raced = trials_;
     const double race_begin_s = elapsed_s();

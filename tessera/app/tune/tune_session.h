@@ -123,7 +123,7 @@ class TuneSession {
   double estimated_race_s(std::size_t entrants, std::size_t raced) const;
   bool wants_more_in_place(std::size_t task) const;
   std::string search_batches(const std::vector<std::size_t>& placed,
-                             const std::function<double()>& until_s);
+                             const std::function<double()>& until_s, double* batch_s);
   std::vector<decide::Candidate> entrants_of(std::size_t task, std::size_t most) const;
   // None: the rules of schedules refuse the candidate.
   std::optional<Attempt> attempt_in_place(std::size_t task, const decide::Candidate& c,
