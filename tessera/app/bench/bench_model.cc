@@ -72,6 +72,7 @@ struct Runnable {
 
 std::vector<std::string> keys_of(const std::vector<task::Task>& tasks) {
   std::vector<std::string> keys;
+  keys.reserve(tasks.size());
   for (const task::Task& t : tasks) keys.push_back(t.key);
   return keys;
 }
@@ -338,9 +339,10 @@ Result<void> verify_alone(const Computed& ours, runtime::Device& device, ModelBe
   const bool rounds = rounds_products(ours.decided.graph);
   bench.verified = bench.max_error <= 1 || rounds;
   if (ours.compile.floats != DType::kF32) {
-    for (std::size_t i = 0; i < plain.size(); ++i)
+    for (std::size_t i = 0; i < plain.size(); ++i) {
       result->error_of_floats =
           std::max(result->error_of_floats, range_error(ours.outputs[i], plain[i]));
+    }
   }
   bench.compared =
       bench.verified || !agree_but_for_no_numbers(ours.decided.graph, ours.outputs, plain);
