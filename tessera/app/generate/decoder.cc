@@ -112,21 +112,23 @@ class Program {
   void put_rows(std::size_t i, const float* rows, std::int64_t stride, std::int64_t position,
                 std::int64_t count) {
     const CacheRows to = cache_rows(i);
+    float* const place = cache(i);
     for (std::int64_t h = 0; h < to.heads; ++h) {
       for (std::int64_t t = 0; t < count; ++t) {
         const float* row = rows + (h * stride + t) * to.size;
-        for (std::int64_t e = 0; e < to.size; ++e) cache(i)[to.at(h, position + t, e)] = row[e];
+        for (std::int64_t e = 0; e < to.size; ++e) place[to.at(h, position + t, e)] = row[e];
       }
     }
   }
   // The first `count` rows of each head: f32 [heads, count, size].
   HostTensor rows(std::size_t i, std::int64_t count) {
     const CacheRows from = cache_rows(i);
+    const float* const place = cache(i);
     HostTensor out(DType::kF32, {from.heads, count, from.size});
     auto* next = out.as<float>();
     for (std::int64_t h = 0; h < from.heads; ++h) {
       for (std::int64_t t = 0; t < count; ++t) {
-        for (std::int64_t e = 0; e < from.size; ++e) *next++ = cache(i)[from.at(h, t, e)];
+        for (std::int64_t e = 0; e < from.size; ++e) *next++ = place[from.at(h, t, e)];
       }
     }
     return out;
