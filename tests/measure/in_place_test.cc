@@ -315,6 +315,39 @@ TEST_F(InPlace, CopiesOfTheModelRunBesideIt) {
   EXPECT_EQ(ModelCopies::start(placed_, 1000, 1).error().code, ErrorCode::kInvalidArgument);
 }
 
+// The next batch does not wait for the runs of one that was given up before all of it was built.
+TEST_F(InPlace, WhatIsGivenUpWhileItIsBuiltDoesNotRun) {
+  void* page =
+      mmap(nullptr, 2 * sizeof(int), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(page, MAP_FAILED);
+  auto* building = static_cast<std::atomic<int>*>(page);
+  std::atomic<int>* called = building + 1;
+  MeasureOptions options;
+  options.build_workers = 2;
+  options.hooks.before_build = [building](const Trial& trial) {
+    if (trial.id >= 2) return;
+    ++*building;
+    const Clock::time_point start = Clock::now();
+    while (seconds_since(start) < 0.5) {
+    }
+  };
+  options.hooks.call = [called](const Trial& trial, const auto& call, auto&&) {
+    if (trial.id < 2) ++*called;
+    call();
+  };
+  start_model(options);
+  measurer_->submit_together({trials_[0], trials_[1]});
+  const Clock::time_point start = Clock::now();
+  while (*building < 2 && seconds_since(start) < 20) usleep(1000);
+  measurer_->cancel();
+  measurer_->submit_together({trials_[2], trials_[3]});
+  const auto all = collect_all(*measurer_);
+  ASSERT_EQ(all.size(), 2u);
+  for (const Measurement& m : all) EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+  EXPECT_EQ(*called, 0);
+  munmap(page, 2 * sizeof(int));
+}
+
 // What was built for an earlier batch is not built again.
 TEST_F(InPlace, TheSameCandidatesAreBuiltOnce) {
   void* page =

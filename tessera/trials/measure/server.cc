@@ -348,6 +348,7 @@ void Server::on_ran(const RunReply& reply) {
 // Damage may show in the code of another one: only who fails alone is to blame, and others are not
 // lost with it.
 void Server::blame_one_in_place(RunRequest request, std::uint32_t current, const Verdict& verdict) {
+  if (cancelled(request.items[0].job)) return;
   if (request.items.size() == 1) {
     fail(request.items[0].job, verdict.outcome, verdict.reason, request.items[0].built.build_ms);
     return;
@@ -464,6 +465,8 @@ void Server::cancel(std::uint64_t before) {
   cancelled_before_ = std::max(cancelled_before_, before);
   std::erase_if(to_build_, [&](const Job& j) { return cancelled(j); });
   std::erase_if(to_run_, [&](const RunRequest& r) { return cancelled(r.items[0].job); });
+  // What of them is being built right now must not be run: others would wait for it.
+  std::erase_if(groups_, [&](const auto& group) { return group.first < cancelled_before_; });
   losses_.clear();
 }
 
