@@ -73,6 +73,34 @@ TEST(TuneInPlace, EveryTaskHasSoManyRecordsAndALaterSessionGoesOn) {
   }
 }
 
+// Times beside copies of the model are not those of the model alone, and none of them is quiet.
+TEST(TuneInPlace, RecordsUnderContentionAreOfTheirOwn) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 2);
+  use_answers(
+      [](const measure::Trial&, bool, measure::Measurement* m) {
+        m->samples_s = {2e-3};
+        m->default_s = 1e-3;
+      },
+      &options);
+  ASSERT_TRUE(tune(options, {}).ok());
+  options.contention = 1;
+  for (const std::int64_t earlier : {0, 1}) {
+    const Result<TuneResult> beside = tune(options, {});
+    ASSERT_TRUE(beside.ok()) << beside.error().message;
+    EXPECT_EQ(beside->earlier > 0, earlier > 0) << "of trials beside a copy";
+  }
+  std::map<std::string, std::set<bool>> quiet;
+  for (const auto& [task, list] : by_task(options.database)) {
+    EXPECT_EQ(list.size(), 4u) << task;
+    for (const record::Record& r : list) quiet[r.model].insert(r.quiet);
+  }
+  ASSERT_EQ(quiet.size(), 2u);
+  EXPECT_EQ(quiet.begin()->second.size(), 1u);
+  EXPECT_EQ(quiet.rbegin()->second.size(), 1u);
+  EXPECT_NE(quiet.begin()->second, quiet.rbegin()->second);
+}
+
 // The first time of the default is not what others are told by.
 TEST(TuneInPlace, TellsWhatTheDefaultUsuallyTakes) {
   const TemporaryFolder folder = TemporaryFolder::make("in_place").value();

@@ -312,7 +312,22 @@ TEST_F(InPlace, CopiesOfTheModelRunBesideIt) {
   const Clock::time_point start = Clock::now();
   while ((*copies)->runs() == before && seconds_since(start) < 20) usleep(1000);
   EXPECT_GT((*copies)->runs(), before);
+  EXPECT_EQ((*copies)->ended(), 0);
   EXPECT_EQ(ModelCopies::start(placed_, 1000, 1).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(InPlace, CopiesThatCannotRunAreCounted) {
+  start_model();
+  ASSERT_TRUE(placed_);
+  const graph::Graph graph = chain();
+  const auto wrong = place_model(graph, task::extract_tasks(graph).value(), {},
+                                 {HostTensor(DType::kF32, {kRows, kFirst + 1})},
+                                 target::code_target(target::host(), 1), {});
+  ASSERT_TRUE(wrong.ok()) << wrong.error().message;
+  const auto copies = ModelCopies::start(*wrong, 2, 1);
+  ASSERT_TRUE(copies.ok()) << copies.error().message;
+  EXPECT_TRUE(eventually([&] { return (*copies)->ended() == 2; }));
+  EXPECT_EQ((*copies)->runs(), 0);
 }
 
 // The next batch does not wait for the runs of one that was given up before all of it was built.

@@ -116,6 +116,7 @@ void TrialLoop::keep(const Attempt& attempt, const measure::Measurement& m, std:
   r.cold = task.cold_caches;
   r.evicted_bytes = task.cold_caches ? task.evicted_bytes : 0;
   r.unchecked = task.unchecked;
+  r.quiet = r.quiet && !task.contended;
   if (attempt.in_place) {
     r.subject = record::Subject::kInPlace;
     r.model = task.model;

@@ -31,6 +31,7 @@ struct LoopTask {
   std::int64_t evicted_bytes = 0;  // as of measure::MeasureOptions; its records say so
   bool feels_memory = false;       // its data is not all in the caches of a core
   std::string model;               // key of the model that trials in place run in
+  bool contended = false;          // other work on the cores is wanted: no record is quiet
 };
 
 inline constexpr std::uint64_t kNoRound = std::numeric_limits<std::uint64_t>::max();
@@ -66,7 +67,7 @@ class TrialLoop {
             TrialRecords* records, OnEnd on_end);
 
   void submit(std::vector<Attempt> attempts);
-  // In place, in one model: at most one attempt of a task. A run that other work disturbed is not
+  // In place, in one model: attempts of a task take turns. A run that other work disturbed is not
   // repeated; its records are not quiet.
   void submit_in_place(std::vector<Attempt> attempts);
   // Waits until something has ended, or for so long; writes records from time to time.

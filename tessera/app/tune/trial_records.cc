@@ -191,6 +191,11 @@ std::string model_key(const graph::Graph& imported) {
   return to_hex(hash_bytes(graph::to_text(imported)));
 }
 
+std::string placed_key(const graph::Graph& imported, int copies) {
+  const std::string alone = model_key(imported);
+  return copies == 0 ? alone : to_hex(hash_bytes(fmt::format("{} beside {}", alone, copies)));
+}
+
 record::Record record_of(const measure::Measurement& m, const std::string& schedule,
                          const measure::MachineState& machine) {
   record::Record r;

@@ -83,6 +83,9 @@ Result<std::vector<std::string>> targets_of_machine(const record::RecordStore& s
 
 // Names a model in records, whatever its weights are.
 std::string model_key(const graph::Graph& imported);
+// Where trials in place ran: in the model alone or beside so many copies of it, whose times are not
+// compared with each other.
+std::string placed_key(const graph::Graph& imported, int copies);
 
 // What a measurement of these steps says of itself; the rest of the record is the caller's.
 record::Record record_of(const measure::Measurement& m, const std::string& schedule,

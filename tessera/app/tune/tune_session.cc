@@ -100,14 +100,15 @@ Result<void> TuneSession::prepare() {
   std::vector<measure::MeasuredTask> measured;
   std::vector<LoopTask> loop_tasks;
   std::vector<const task::Task*> known;
-  if (in_place()) model_key_ = model_key(problem_.imported[0]);
+  if (in_place()) model_key_ = placed_key(problem_.imported[0], options_.contention);
   for (std::size_t t = 0; t < tasks(); ++t) {
     const task::Task& task = problem_.tasks[t].task;
     measured.push_back({task.key, task.dag, cold_[t]});
     const bool feels_memory =
         cold_[t] || task.bytes > static_cast<double>(options_.target.l2_bytes);
     loop_tasks.push_back({task.key, cold_[t], !options_.measure.check_results,
-                          options_.measure.evicted_bytes, feels_memory, model_key_});
+                          options_.measure.evicted_bytes, feels_memory, model_key_,
+                          options_.measure.contended});
     known.push_back(&task);
   }
   const auto& start_measurer = options_.start_measurer ? options_.start_measurer : start_workers;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "tessera/backend/exec/model_runner.h"
@@ -53,6 +54,18 @@ Result<std::unique_ptr<ModelCopies>> ModelCopies::start(std::shared_ptr<const Pl
 ModelCopies::~ModelCopies() {
   for (const Copy& copy : copies_) bury_worker(copy.pid);
   munmap(const_cast<std::int64_t*>(runs_), kPageBytes);
+}
+
+int ModelCopies::ended() const {
+  int count = 0;
+  for (const Copy& copy : copies_) {
+    siginfo_t info{};
+    // It stays a zombie: the number must not be that of another process when it is buried.
+    const int done =
+        waitid(P_PID, static_cast<id_t>(copy.pid), &info, WEXITED | WNOHANG | WNOWAIT);
+    count += done == 0 && info.si_pid == copy.pid ? 1 : 0;
+  }
+  return count;
 }
 
 std::int64_t ModelCopies::runs() {

@@ -24,6 +24,8 @@ class ModelCopies {
 
   // Runs that all of them together have ended.
   std::int64_t runs();
+  // Copies that run no more, though nobody stopped them.
+  int ended() const;
 
  private:
   struct Copy {
