@@ -105,17 +105,19 @@ std::string with_role(const std::string& text, std::string_view role) {
   return with(text, "ROLE", role);
 }
 
-// The words of a system turn that the template writes itself: those behind its opening when they
-// are plain text of one literal.
+// The words of a system turn that the template writes itself: those behind an opening when they are
+// plain text of one literal. Other openings, such as that for tools, come before and behind it.
 std::string default_system_of(std::string_view text, std::string open, std::string_view close) {
   for (const bool escaped : {false, true}) {
     if (escaped && open.ends_with('\n')) open.replace(open.size() - 1, 1, "\\n");
-    const std::size_t begin = text.find(open);
-    if (begin == std::string_view::npos) continue;
-    const std::string_view rest = text.substr(begin + open.size());
-    const std::string_view words = rest.substr(0, rest.find(close));
-    const bool plain = words.size() < rest.size() && words.find_first_of("'\"{}\\") == words.npos;
-    if (plain && !words.empty()) return std::string(words);
+    for (std::size_t at = 0; (at = text.find(open, at)) != std::string_view::npos;) {
+      at += open.size();
+      const std::string_view rest = text.substr(at);
+      const std::string_view words = rest.substr(0, rest.find(close));
+      const bool plain =
+          words.size() < rest.size() && words.find_first_of("'\"{}\\") == words.npos;
+      if (plain && !words.empty()) return std::string(words);
+    }
   }
   return {};
 }
