@@ -161,6 +161,28 @@ TEST(TuneInPlace, ABudgetEndsWithARace) {
   }
 }
 
+// As long as nobody knows what a run of the model takes, a batch is as short as it can be: of a slow
+// model a longer one would not end within the budget, and nothing would be known.
+TEST(TuneInPlace, BeginsWithTheDefaultOfEachTask) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 0);
+  options.trials = 40;
+  std::vector<std::string> order;
+  use_answers(
+      [&](const measure::Trial& t, bool, measure::Measurement* m) {
+        m->default_s = m->samples_s.emplace_back(1e-3);
+        if (!t.final) order.push_back(t.task);
+      },
+      &options);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  const std::size_t tasks = result->tasks.size();
+  ASSERT_GT(order.size(), tasks);
+  const std::set<std::string> first(order.begin(), order.begin() + static_cast<long>(tasks));
+  EXPECT_EQ(first.size(), tasks);
+  EXPECT_NE(std::ranges::adjacent_find(order), order.end()) << "later they take turns";
+}
+
 // Time that a race did not need goes to another search and another race, which winners have to win
 // again.
 TEST(TuneInPlace, RacesAgainWhereTimeIsLeft) {

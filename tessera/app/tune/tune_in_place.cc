@@ -126,7 +126,19 @@ std::optional<Attempt> TuneSession::next_in_place(std::size_t task, std::size_t 
   return attempt_in_place(task, again.candidate, options_.policy, again.seconds);
 }
 
-std::vector<Attempt> TuneSession::batch_in_place(const std::vector<std::size_t>& tasks) {
+// Candidates of a task in a batch: one as long as nobody knows what the model takes.
+std::size_t TuneSession::turns_within(double left_s) const {
+  const double model_s = untuned_s();
+  std::size_t turns = model_s > 0 ? options_.measure.most_turns : 1;
+  const auto batch_s = [&] {
+    return kBesideRuns * measure::runs_in_place(turns, false, model_s, options_.measure) * model_s;
+  };
+  while (turns > 1 && batch_s() > left_s) --turns;
+  return turns;
+}
+
+std::vector<Attempt> TuneSession::batch_in_place(const std::vector<std::size_t>& tasks,
+                                                 double left_s) {
   const Clock::time_point begin = Clock::now();
   searches_->update();
   std::vector<Attempt> batch;
@@ -136,7 +148,7 @@ std::vector<Attempt> TuneSession::batch_in_place(const std::vector<std::size_t>&
   };
   // Those that take longer than the usual one get more turns.
   const double usual = tasks.empty() ? 1 : 1 / static_cast<double>(tasks.size());
-  const auto most = static_cast<double>(options_.measure.most_turns);
+  const auto most = static_cast<double>(turns_within(left_s));
   for (const std::size_t t : tasks) {
     const double wanted = std::ceil(most * std::min(1.0, share_of(t) / usual));
     const auto turns = std::min(static_cast<std::size_t>(std::max(1.0, wanted)), trials_left(t));
@@ -210,7 +222,7 @@ std::string TuneSession::search_batches(const std::vector<std::size_t>& placed,
       std::vector<std::size_t> open;
       std::copy_if(placed.begin(), placed.end(), std::back_inserter(open),
                    [&](std::size_t t) { return wants_more_in_place(t); });
-      batch = batch_in_place(open);
+      batch = batch_in_place(open, until_s() - turn_s);
     } else {
       ended = "budget";
     }
@@ -281,9 +293,12 @@ std::vector<decide::Candidate> TuneSession::entrants_of(std::size_t task, std::s
 }
 
 void TuneSession::race_in_place(const std::vector<std::size_t>& placed) {
-  std::size_t entrants = std::min(kMostEntrants, options_.measure.most_turns + 2);
+  // What is kept for another race is what the one before it took.
+  std::size_t entrants =
+      race_ ? entrants_ : std::min(kMostEntrants, options_.measure.most_turns + 2);
   const double left_s = search_until_s() - elapsed_s();
   while (entrants > 1 && !race_ && estimated_race_s(entrants, placed.size()) > left_s) --entrants;
+  entrants_ = entrants;
   std::vector<std::vector<decide::Candidate>> racing(tasks());
   for (const std::size_t t : placed) racing[t] = entrants_of(t, entrants);
   std::optional<InPlaceRace> earlier = std::exchange(race_, InPlaceRace(std::move(racing)));
@@ -343,6 +358,7 @@ void TuneSession::settle_in_place(std::size_t task) {
   const double usual_s = median(defaults_s_[task]), scale = usual_s / before_s_[task];
   for (const search::Observation& o : searches_->task(task).best(defaults_s_[task].size()))
     searches_->correct(task, o.candidate, scale * o.seconds);
+  compared_best_s_[task] *= scale;
   before_s_[task] = usual_s;
   before_now_[task] = true;
 }

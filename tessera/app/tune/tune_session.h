@@ -117,7 +117,9 @@ class TuneSession {
   // The next trial of a task in place, beside so many of the same batch: the default, something
   // new, or, where the space has nothing new, what was timed before, once.
   std::optional<Attempt> next_in_place(std::size_t task, std::size_t chosen);
-  std::vector<Attempt> batch_in_place(const std::vector<std::size_t>& tasks);
+  // `left_s`: that it may take.
+  std::vector<Attempt> batch_in_place(const std::vector<std::size_t>& tasks, double left_s);
+  std::size_t turns_within(double left_s) const;
   double untuned_s() const;  // of the untuned model, as far as it is known
   // Of the wall clock, with so many entrants of each of `raced` tasks.
   double estimated_race_s(std::size_t entrants, std::size_t raced) const;
@@ -207,6 +209,7 @@ class TuneSession {
   std::set<std::size_t> to_confirm_;                      // tasks that had a round since
   std::vector<std::vector<decide::Candidate>> proposed_;  // per task in place, the next one last
   std::optional<InPlaceRace> race_;                       // in place, once it has begun
+  std::size_t entrants_ = 0;                              // of a task in it, at most
   double confirming_s_ = 0;
   TuneProgress::Phase phase_ = TuneProgress::Phase::kDefaults;
   std::size_t last_task_;
