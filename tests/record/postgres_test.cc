@@ -201,6 +201,47 @@ TEST_F(PostgresTest, PatienceEndsAndTheDatabaseStaysUsable) {
   EXPECT_EQ(*database->count({}), 2);
 }
 
+TEST_F(PostgresTest, PatienceIsNotMultipliedWhenATransactionLosesItsServer) {
+  const std::string url = server_->make_database("lost");
+  ASSERT_TRUE(Database::open(url).ok());
+  Result<Connection> connection = Connection::open(url, OpenMode::kCreate, 1s);
+  ASSERT_TRUE(connection.ok());
+  const auto begin = std::chrono::steady_clock::now();
+  int runs = 0;
+  const Result<void> done = connection->transact([&] {
+    if (++runs == 1) server_->crash();
+    return connection->execute("INSERT INTO texts (text) VALUES ('a')");
+  });
+  const auto taken = std::chrono::steady_clock::now() - begin;
+  ASSERT_TRUE(server_->start());
+  ASSERT_FALSE(done.ok());
+  EXPECT_EQ(done.error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(runs, 1);
+  EXPECT_LT(taken, 5s);
+}
+
+// A server that crashed before it wrote anything of a transaction does not know its number.
+TEST_F(PostgresTest, ATransactionThatTheServerForgotIsRepeated) {
+  const std::string url = server_->make_database("forgot");
+  Result<Database> database = Database::open(url);
+  ASSERT_TRUE(database->append({sample_record(1)}).ok());
+  Result<Connection> connection = Connection::open(url, OpenMode::kCreate);
+  int runs = 0;
+  const Result<void> done = connection->transact([&]() -> Result<void> {
+    TESSERA_DO(connection->execute("UPDATE records SET seconds = seconds + 1"));
+    if (++runs > 1) return {};
+    server_->crash();
+    EXPECT_TRUE(server_->start());
+    return {};
+  });
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  EXPECT_EQ(runs, 2);
+  const std::string added = server_->sql(
+      database_of(url),
+      fmt::format("SELECT round(seconds - {}) FROM tessera.records", sample_record(1).seconds));
+  EXPECT_EQ(added, "1");
+}
+
 // The worst moment to lose a connection: nobody knows whether the server wrote the batch.
 TEST_F(PostgresTest, ALostCommitIsNeitherLostNorDoubled) {
   const std::string direct = server_->make_database("cut");

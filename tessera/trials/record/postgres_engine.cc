@@ -20,6 +20,8 @@ using SessionHandle = std::unique_ptr<PostgresSession>;
 
 constexpr std::size_t kMostIdle = 4;
 constexpr std::chrono::milliseconds kFirstPause{20}, kLongestPause{2'000};
+// What pg_xact_status() ends with for a number that was not yet given out.
+constexpr const char* kNumberOfTheFuture = "22023";
 // Rows that are read and dropped when nobody wants the rest; beyond, a new connection is cheaper.
 constexpr int kMostDropped = 16;
 
@@ -260,7 +262,9 @@ Result<SessionHandle> PostgresEngine::take() {
   }
   for (Backoff pauses(patience_);;) {
     Result<SessionHandle> session = PostgresSession::connect(library_, url_, mode_);
-    if (session.ok() || is_refusal(session.error()) || !pauses.wait()) return session;
+    if (session.ok()) return session;
+    // No flag of an earlier failure may make the caller wait as long again.
+    if (is_refusal(session.error()) || !pauses.wait()) return fail({session.error(), false});
   }
 }
 
@@ -330,8 +334,13 @@ Result<void> PostgresEngine::commit() {
 
 // The connection went away while the server was asked to commit: it may have, or not.
 Result<void> PostgresEngine::find_out(const std::string& number, const Error& lost) {
+  const Error not_known =
+      make_error(ErrorCode::kUnavailable, "{}; whether the last batch was written is not known",
+                 lost.message);
   for (Backoff pauses(patience_);;) {
-    TESSERA_TRY(SessionHandle session, take());
+    Result<SessionHandle> taken = take();
+    if (!taken.ok()) return fail({not_known});
+    SessionHandle session = std::move(taken).value();
     PostgresParameters parameters;
     parameters.set(0, number, 0);
     const PostgresResult state = session->run("SELECT pg_xact_status($1::text::xid8)", parameters);
@@ -340,14 +349,12 @@ Result<void> PostgresEngine::find_out(const std::string& number, const Error& lo
       give_back(std::move(session));
       if (text == "committed") return {};
       if (text != "in progress") return fail({lost, true});
+    } else if (session->state_of(state) == kNumberOfTheFuture) {
+      return fail({lost, true});  // the server crashed, and has no trace of the transaction
     } else if (PostgresFailure failure = session->failure_of(state); !failure.may_try_again) {
       return fail(std::move(failure));
     }
-    if (!pauses.wait()) {
-      return fail(
-          {make_error(ErrorCode::kUnavailable,
-                      "{}; whether the last batch was written is not known", lost.message)});
-    }
+    if (!pauses.wait()) return fail({not_known});
   }
 }
 

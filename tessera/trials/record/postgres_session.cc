@@ -182,23 +182,28 @@ bool PostgresSession::succeeded(const PostgresResult& result) const {
   return status == kPgCommandOk || status == kPgTuplesOk || status == kPgSingleTuple;
 }
 
+std::string PostgresSession::error_text(const PostgresResult& result, int which) const {
+  const char* text = result ? library_.error_field(result.get(), which) : nullptr;
+  return text == nullptr ? "" : text;
+}
+
+std::string PostgresSession::state_of(const PostgresResult& result) const {
+  return error_text(result, kPgSqlState);
+}
+
 PostgresFailure PostgresSession::failure_of(const PostgresResult& result) const {
-  const auto field = [&](int which) -> std::string {
-    const char* text = result ? library_.error_field(result.get(), which) : nullptr;
-    return text == nullptr ? "" : text;
-  };
-  const std::string state = field(kPgSqlState);
+  const std::string state = state_of(result);
   // No state: libpq itself found the connection gone, which status() may not know yet. 57P01 to
   // 57P03: the server shuts down or starts. 08: the connection. 40: of two transactions that waited
   // for each other one was ended. 55P03: a lock was not to be had.
   if (state.empty() || state.starts_with("57P0") || state.starts_with("08")) {
     const std::string said =
-        state.empty() ? library_.connection_error(connection_) : field(kPgMessage);
+        state.empty() ? library_.connection_error(connection_) : error_text(result, kPgMessage);
     return {make_error(ErrorCode::kUnavailable, "{}: the connection was lost: {}", name_,
                        one_line(said)),
             true};
   }
-  Error error = server_error(name_, state, one_line(field(kPgMessage)));
+  Error error = server_error(name_, state, one_line(error_text(result, kPgMessage)));
   return {std::move(error), state.starts_with("40") || state == "55P03"};
 }
 

@@ -54,6 +54,7 @@ class PostgresSession {
   bool wait_for_notification(std::chrono::milliseconds timeout);
 
   bool succeeded(const PostgresResult& result) const;
+  std::string state_of(const PostgresResult& result) const;  // SQLSTATE; empty: none
   PostgresFailure failure_of(const PostgresResult& result) const;
   const PostgresLibrary& library() const { return library_; }
   pg_conn* handle() const { return connection_; }
@@ -61,6 +62,7 @@ class PostgresSession {
  private:
   PostgresSession(const PostgresLibrary& library, pg_conn* connection, std::string name)
       : library_(library), connection_(connection), name_(std::move(name)) {}
+  std::string error_text(const PostgresResult& result, int which) const;
   PostgresResult own(pg_result* result) const { return {result, PostgresClear{&library_}}; }
   // Null and its name in `*name`, or what preparing it ended with.
   PostgresResult prepare(const std::string& sql, std::size_t parameters, std::string* name);
