@@ -16,7 +16,7 @@ from .. import _native
 from .._model import compile
 from .._native import Error
 from . import _pointwise, _products, _structure  # noqa: F401  they register conversions
-from ._convert import Converter, Unsupported, decompositions
+from ._convert import Converter, Output, Unsupported, decompositions
 
 _MOST_SIZES = 8   # of one graph that are kept compiled
 _MOST_CHANGES = 2  # of weights; then they become inputs
@@ -90,15 +90,18 @@ def _call_of(graph: GraphModule, weights: Sequence[int], args: Sequence[Any],
     weights = [i for i in weights if not args[i].is_inference()]  # nobody could tell when those change
     tensors = [i for i, n in enumerate(nodes) if i not in set(weights) and isinstance(n.meta.get("val"), torch.Tensor)]
     content, places = Converter({nodes[i]: args[i] for i in weights}).convert(graph.graph)
-    if not tensors or not any(isinstance(p, int) for p in places):
+    if not tensors or not any(isinstance(p, Output) for p in places):
         raise Unsupported("no input or no result that is a tensor")
     on_gpu = next((args[i].device for i in tensors if args[i].is_cuda), None)
+    _expect_one_device(graph, on_gpu or torch.device("cpu"))
     target = {"target": "cuda", "device": on_gpu.index or 0} if on_gpu is not None else {}
     model = compile(content, **{"threads": torch.get_num_threads(), **target, **options})
     model._again = None  # nobody pickles it, and it holds the bytes of the weights
     at = {node: i for i, node in enumerate(nodes)}
-    plain = all(isinstance(p, int) for p in places)
-    sources = [(True, p) if isinstance(p, int) else (False, at[p] if isinstance(p, Node) else None) for p in places]
+    plain = all(isinstance(p, Output) for p in places)
+    # By result: which output it is, which argument, or the value itself.
+    sources = [(p.index, None, None) if isinstance(p, Output) else (None, at[p], None) if isinstance(p, Node) else
+               (None, None, p) for p in places]
 
     # Called at every run: what follows is written for few steps of the interpreter.
     inputs_of, unchanged, places_of_weights = _getter(tensors), _native.unchanged, tuple(weights)
@@ -118,9 +121,19 @@ def _call_of(graph: GraphModule, weights: Sequence[int], args: Sequence[Any],
             results = (results,)
         if plain:
             return results
-        return tuple(results[i] if made else None if i is None else args[i] for made, i in sources)
+        return tuple(results[made] if made is not None else args[given] if given is not None else value
+                     for made, given, value in sources)
 
     return call
+
+
+def _expect_one_device(graph: GraphModule, device: torch.device) -> None:
+    """Results lie where the model computes."""
+    results = next(n for n in reversed(graph.graph.nodes) if n.op == "output").all_input_nodes
+    for node in results:
+        value = node.meta.get("val")
+        if node.op != "placeholder" and isinstance(value, torch.Tensor) and value.device != device:
+            raise Unsupported(f"a result on {value.device} where the inputs lie on {device},")
 
 
 def _without_gradient(tensor: torch.Tensor) -> torch.Tensor:

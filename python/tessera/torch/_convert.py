@@ -2,7 +2,7 @@
 are those of the graph's example values."""
 from __future__ import annotations
 
-from typing import Any, Callable, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Mapping, NamedTuple, Optional, Sequence, Union
 
 import torch
 from torch.fx import GraphModule, Node
@@ -55,6 +55,12 @@ def shape_of(node: Node) -> list[int]:
 
 def dtype_of(node: Node) -> torch.dtype:
     return node.meta["val"].dtype  # type: ignore[no-any-return]
+
+
+class Output(NamedTuple):
+    """A result of a graph that the model computes; other results are numbers, which are no places."""
+
+    index: int
 
 
 class Converter:
@@ -121,8 +127,8 @@ class Converter:
     # ---- the walk ----
 
     def convert(self, graph: torch.fx.Graph) -> tuple[bytes, list[Any]]:
-        """The model, and what each result of the graph is: the number of an output, or a node or value that the
-        graph returns as it is.
+        """The model, and what each result of the graph is: an :class:`Output`, or a node or value that the graph
+        returns as it is.
         """
         result: list[Any] = []
         for node in graph.nodes:
@@ -169,7 +175,7 @@ class Converter:
             if not isinstance(value.meta.get("val"), torch.Tensor):
                 raise Unsupported(f"{name_of(value.target)} as a result")
             name = self.emit("Identity", value)
-            places.append(len(outputs))
+            places.append(Output(len(outputs)))
             outputs.append(onnx.value_info(name, element_of(dtype_of(value)), shape_of(value)))
         return outputs, places
 

@@ -7,7 +7,7 @@ import torch
 
 from .._model import Model, compile
 from . import _pointwise, _products, _structure  # noqa: F401  they register conversions
-from ._convert import Converter, Unsupported, decompositions
+from ._convert import Converter, Output, Unsupported, decompositions
 
 
 def _on_cuda(tensors: Any) -> Optional[int]:
@@ -58,7 +58,7 @@ def as_onnx(program: torch.export.ExportedProgram) -> tuple[bytes, Optional[int]
         model, places = Converter(weights).convert(program.graph)
     except Unsupported as error:
         raise NotImplementedError(f"Tessera does not convert {error}") from None
-    if any(not isinstance(place, int) for place in places):
+    if any(not isinstance(place, Output) for place in places):
         raise ValueError("a result of the module is one of its inputs, or no tensor")
     values = [n.meta.get("val") for n in program.graph.nodes if n.op == "placeholder"]
     return model, _on_cuda(values)
