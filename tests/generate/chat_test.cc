@@ -46,7 +46,8 @@ TEST(Chat, ChatMl) {
 // As Qwen 2.5 has it.
 TEST(Chat, TheSystemTextIsFoundBehindOtherSystemTurns) {
   const ChatFormat f = format(
-      "{%- if tools %}{{- '<|im_start|>system\\n' }}{{- 'Tools.' }}{{- '<|im_end|>\\n' }}{%- else %}"
+      "{%- if tools %}{{- '<|im_start|>system\\n' }}{{- 'Tools.' }}{{- '<|im_end|>\\n' }}{%- else "
+      "%}"
       "{{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}"
       "{{- '<|im_start|>system\\nYou are a model.<|im_end|>\\n' }}{%- endif %}");
   EXPECT_EQ(text(f.first("Hi", {})),

@@ -114,8 +114,7 @@ std::string default_system_of(std::string_view text, std::string open, std::stri
       at += open.size();
       const std::string_view rest = text.substr(at);
       const std::string_view words = rest.substr(0, rest.find(close));
-      const bool plain =
-          words.size() < rest.size() && words.find_first_of("'\"{}\\") == words.npos;
+      const bool plain = words.size() < rest.size() && words.find_first_of("'\"{}\\") == words.npos;
       if (plain && !words.empty()) return std::string(words);
     }
   }
