@@ -121,6 +121,33 @@ TEST_P(QueueTest, SessionsShareByTheirWeights) {
   EXPECT_LE(of_second, 15) << "a late session has nothing to make up for";
 }
 
+TEST_P(QueueTest, ALateSessionHasNothingToMakeUpForWhereNothingWaits) {
+  Queue queue = open();
+  Roster roster(queue);
+  const std::int64_t agent = roster.add_agent({.name = "a"}).value();
+  const std::int64_t old = roster.open_tuning({.name = "old"}, "").value();
+  ASSERT_TRUE(roster.join(old, agent, 0).value());
+  ASSERT_TRUE(queue.enqueue(old, trials(40)).ok());
+  for (const bool reported : {true, false}) {
+    const auto claims = queue.claim(agent, 64, 60s).value();
+    ASSERT_FALSE(claims.empty());
+    for (const Claim& c : claims) {
+      ASSERT_TRUE(!reported || queue.report(agent, {{c.trial, c.attempt, "r"}}).ok());
+    }
+    const std::int64_t late = roster.open_tuning({.name = "late"}, "").value();
+    ASSERT_TRUE(roster.join(late, agent, 0).value());
+    ASSERT_TRUE(queue.enqueue(late, trials(20)).ok());
+    ASSERT_TRUE(queue.enqueue(old, trials(20)).ok());
+    const auto next = queue.claim(agent, 16, 60s).value();
+    const auto of_late =
+        std::ranges::count_if(next, [&](const Claim& c) { return c.session == late; });
+    EXPECT_GE(of_late, 6);
+    EXPECT_LE(of_late, 10);
+    for (const Claim& c : next) ASSERT_TRUE(queue.report(agent, {{c.trial, c.attempt, "r"}}).ok());
+    ASSERT_TRUE(queue.cancel(late).ok());
+  }
+}
+
 TEST_P(QueueTest, ALeaseThatRanOutIsTakenOverAndItsResultRefused) {
   Queue queue = open();
   const Ids ids = queue.enqueue(1, trials(2)).value();
@@ -164,6 +191,34 @@ TEST_P(QueueTest, ATrialThatNoAgentSurvivesIsGivenUp) {
   ASSERT_EQ(queue.results(1)->size(), 1u);
   EXPECT_EQ(queue.results(1)->at(0).attempt, 0);
   EXPECT_EQ(queue.counts()->given_up, 1);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
+TEST_P(QueueTest, WhatAgentsGiveBackIsNotGivenUp) {
+  Queue queue = open();
+  const Ids ids = queue.enqueue(1, trials(1)).value();
+  const std::int64_t agent = new_agent(queue, "one").value();
+  for (int i = 0; i < 2 * kMostAttempts; ++i) {
+    ASSERT_EQ(trials_of(queue.claim(agent, 1, 60s)), ids) << i;
+    ASSERT_EQ(queue.give_back(agent).value(), 1);
+  }
+  EXPECT_EQ(queue.counts()->given_up, 0);
+  const auto last = queue.claim(agent, 1, 60s).value();
+  ASSERT_EQ(last.size(), 1u);
+  EXPECT_EQ(queue.report(agent, {{ids[0], last[0].attempt, "r"}}).value(), ids);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
+TEST_P(QueueTest, ManyTrialsAreCancelledAtOnce) {
+  Queue queue = open();
+  const int many = 200'000;  // a list of their ids is more SQL than SQLite takes
+  if (server()) GTEST_SKIP() << "a server has no such limit";
+  ASSERT_TRUE(queue.enqueue(1, std::vector<NewTrial>(many)).ok());
+  const std::int64_t agent = new_agent(queue, "one").value();
+  ASSERT_EQ(queue.claim(agent, 2, 60s)->size(), 2u);
+  const Result<std::int64_t> cancelled = queue.cancel(1);
+  ASSERT_TRUE(cancelled.ok()) << cancelled.error().message;
+  EXPECT_EQ(*cancelled, many);
   EXPECT_EQ(fault_of_history(place("a"), true), "");
 }
 

@@ -48,12 +48,15 @@ Result<std::vector<std::int64_t>> Queue::enqueue(std::int64_t session,
   std::vector<std::int64_t> ids;
   const Result<void> done = connection_->transact([&]() -> Result<void> {
     ids.clear();
-    // Behind the session's own, but not before what others wait for already: a session that begins
-    // late has no turns to make up for.
-    TESSERA_TRY(Statement last,
-                connection_->prepare("SELECT max(turn) FROM (SELECT max(turn) AS turn FROM trials "
-                                     "WHERE session = ? UNION ALL SELECT min(turn) FROM trials "
-                                     "WHERE state = 0 AND turn > 0) known"));
+    // Behind the session's own, but not before what others wait for already or, where nothing
+    // waits, what they had: a session that begins late has no turns to make up for.
+    TESSERA_TRY(
+        Statement last,
+        connection_->prepare(
+            "SELECT max(turn) FROM (SELECT max(turn) AS turn FROM trials WHERE session = ? UNION "
+            "ALL SELECT coalesce((SELECT min(turn) FROM trials WHERE state = 0 AND turn > 0), "
+            "(SELECT max(turn) FROM trials WHERE state = 1), (SELECT max(turn) FROM trials WHERE "
+            "session IN (SELECT id FROM tunings WHERE state = 0)))) known"));
     last.bind(0, session);
     TESSERA_TRY([[maybe_unused]] const bool row, last.step());
     double turn = last.real(0);
@@ -84,20 +87,39 @@ Result<std::vector<std::int64_t>> Queue::enqueue(std::int64_t session,
   return ids;
 }
 
+Result<void> Queue::end_attempts(const std::vector<Claim>& claims) {
+  return connection_->execute(
+      fmt::format("UPDATE attempts SET ended = {}, outcome = {} WHERE outcome = 0 AND trial IN "
+                  "({})",
+                  now(), static_cast<int>(kExpired), trials_of(claims)));
+}
+
 Result<void> Queue::note_attempts(std::int64_t agent, const std::vector<Claim>& claims) {
   if (claims.empty()) return {};
-  const std::string ids = trials_of(claims);
-  const bool again = std::ranges::any_of(claims, [](const Claim& c) { return c.attempt > 1; });
-  if (again) {
-    TESSERA_DO(connection_->execute(
-        fmt::format("UPDATE attempts SET ended = {}, outcome = {} WHERE outcome = 0 AND trial IN "
-                    "({})",
-                    now(), static_cast<int>(kExpired), ids)));
-  }
   return connection_->execute(
       fmt::format("INSERT INTO attempts (trial, attempt, agent, claimed, ended, outcome) SELECT id,"
-                  " attempt, {}, {}, 0, 0 FROM trials WHERE id IN ({}) AND attempt <= {}",
-                  agent, now(), ids, kMostAttempts));
+                  " attempt, {}, {}, 0, 0 FROM trials WHERE id IN ({})",
+                  agent, now(), trials_of(claims)));
+}
+
+// Out of `claims` what so many agents went silent with. What they gave back does not count.
+Result<std::vector<Claim>> Queue::take_hopeless(std::vector<Claim>* claims) {
+  std::vector<Claim> often;
+  std::ranges::copy_if(*claims, std::back_inserter(often),
+                       [](const Claim& c) { return c.attempt > kMostAttempts; });
+  if (often.empty()) return often;
+  TESSERA_TRY(Statement expired,
+              connection_->prepare(fmt::format(
+                  "SELECT trial FROM attempts WHERE outcome = {} AND trial IN ({}) GROUP BY trial "
+                  "HAVING count(*) >= {}",
+                  static_cast<int>(kExpired), trials_of(often), kMostAttempts)));
+  TESSERA_TRY(const std::vector<std::int64_t> hopeless, integers_of(expired));
+  const auto is_hopeless = [&](const Claim& c) {
+    return std::ranges::find(hopeless, c.trial) != hopeless.end();
+  };
+  std::erase_if(often, [&](const Claim& c) { return !is_hopeless(c); });
+  std::erase_if(*claims, is_hopeless);
+  return often;
 }
 
 // Trials that no agent lived to report have a result, too: that there is none.
@@ -133,13 +155,11 @@ Result<std::vector<Claim>> Queue::claim(std::int64_t agent, int limit,
       if (!row) break;
       claims.push_back({update.integer(0), update.integer(1), update.integer(2), update.bytes(3)});
     }
+    const bool again = std::ranges::any_of(claims, [](const Claim& c) { return c.attempt > 1; });
+    if (again) TESSERA_DO(end_attempts(claims));
+    TESSERA_TRY(const std::vector<Claim> hopeless, take_hopeless(&claims));
     TESSERA_DO(note_attempts(agent, claims));
-    std::vector<Claim> lost;
-    for (const Claim& c : claims) {
-      if (c.attempt > kMostAttempts) lost.push_back(c);
-    }
-    std::erase_if(claims, [](const Claim& c) { return c.attempt > kMostAttempts; });
-    return give_up(lost);
+    return give_up(hopeless);
   });
   if (!done.ok()) return done.error();
   std::ranges::sort(claims, {}, &Claim::trial);
@@ -240,13 +260,16 @@ Result<void> Queue::take(std::int64_t session, const std::vector<std::int64_t>& 
 Result<std::int64_t> Queue::cancel(std::int64_t session) {
   std::int64_t count = 0;
   const Result<void> done = connection_->transact([&]() -> Result<void> {
+    // Zeros are of those that nobody ever had, of which there may be millions.
     TESSERA_TRY(Statement cancel,
-                connection_->prepare(fmt::format("UPDATE trials SET state = {}, taken = 1 WHERE "
-                                                 "session = ? AND state < 2 RETURNING id",
-                                                 static_cast<int>(kCancelled))));
+                connection_->prepare(fmt::format(
+                    "UPDATE trials SET state = {}, taken = 1 WHERE session = ? AND state < 2 "
+                    "RETURNING CASE WHEN attempt > 0 THEN id ELSE 0 END",
+                    static_cast<int>(kCancelled))));
     cancel.bind(0, session);
-    TESSERA_TRY(const std::vector<std::int64_t> ids, integers_of(cancel));
-    count = static_cast<std::int64_t>(ids.size());
+    TESSERA_TRY(std::vector<std::int64_t> ids, integers_of(cancel));
+    count = std::ssize(ids);
+    std::erase(ids, 0);
     if (ids.empty()) return {};
     return connection_->execute(
         fmt::format("UPDATE attempts SET ended = {}, outcome = {} WHERE outcome = 0 AND trial IN "

@@ -15,7 +15,7 @@
 namespace tessera::fleet {
 
 inline constexpr int kMostClaimed = 64;  // trials of one claim or report
-inline constexpr int kMostAttempts = 5;  // then whoever takes it is taken to die of it
+inline constexpr int kMostAttempts = 5;  // whose leases ran out: whoever takes it dies of it
 
 struct NewTrial {
   std::string payload;
@@ -77,6 +77,8 @@ class Queue {
  private:
   explicit Queue(record::Connection connection)
       : connection_(std::make_shared<const record::Connection>(std::move(connection))) {}
+  Result<void> end_attempts(const std::vector<Claim>& claims);
+  Result<std::vector<Claim>> take_hopeless(std::vector<Claim>* claims);
   Result<void> note_attempts(std::int64_t agent, const std::vector<Claim>& claims);
   Result<void> give_up(const std::vector<Claim>& claims);
   const char* now() const;

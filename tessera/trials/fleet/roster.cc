@@ -169,11 +169,10 @@ Result<void> Roster::tuning_seen(std::int64_t tuning) {
 }
 
 Result<void> Roster::close_tuning(std::int64_t tuning, Queue& queue) {
-  TESSERA_DO(
-      connection_->execute(fmt::format("UPDATE tunings SET state = {}, work = '' WHERE id = {}",
-                                       static_cast<int>(kClosed), tuning)));
+  // What is left of a tuning that is closed nobody tidies away.
   TESSERA_TRY([[maybe_unused]] const std::int64_t cancelled, queue.cancel(tuning));
-  return {};
+  return connection_->execute(fmt::format("UPDATE tunings SET state = {}, work = '' WHERE id = {}",
+                                          static_cast<int>(kClosed), tuning));
 }
 
 Result<void> Roster::tidy(Queue& queue) {
