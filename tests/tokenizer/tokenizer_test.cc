@@ -88,6 +88,16 @@ TEST(Tokenizer, WordsReachOverParts) {
   EXPECT_EQ(*t.encode(parts), std::vector<Token>{257});
 }
 
+TEST(Tokenizer, TokensTakeTheSpacesBesideThem) {
+  Vocabulary v = byte_level();
+  v.takes_spaces_before = v.takes_spaces_behind = {260};
+  const Tokenizer t = made(v);
+  EXPECT_EQ(ids(t, "a \xc2\xa0\xe2\x80\x83 <tool> \xe3\x80\x80\n b"),
+            (std::vector<Token>{'a', 260, 'b'}))
+      << "spaces of all of Unicode on both sides";
+  EXPECT_EQ(ids(t, "\xa0<tool>"), (std::vector<Token>{0xa0, 260})) << "no character, no space";
+}
+
 TEST(Tokenizer, AddsTheTokensOfAWholeText) {
   Vocabulary v = byte_level();
   v.add_begin = v.add_end = true;

@@ -32,7 +32,14 @@ bool marks_spaces(const Vocabulary& v) {
   return v.algorithm == Algorithm::kPieces || v.algorithm == Algorithm::kUnigram;
 }
 
-bool is_ascii_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+// The bytes of the space that `text` ends with; 0: it ends with none.
+std::size_t last_space(std::string_view text) {
+  for (std::size_t n = 1; n <= std::min<std::size_t>(4, text.size()); ++n) {
+    const CodePoint c = first_code_point(text.substr(text.size() - n));
+    if (c.bytes == n && is_space(c.value)) return n;
+  }
+  return 0;
+}
 
 // The places of the words of a text, cut by one pattern after the other.
 using Spans = std::vector<std::pair<std::size_t, std::size_t>>;
@@ -210,7 +217,8 @@ Result<std::vector<Token>> Tokenizer::encode(std::span<const Part> parts, bool w
       }
       std::size_t plain_end = std::max(at, plain);
       if (takes_spaces(v.takes_spaces_before, *token))
-        while (plain_end > plain && is_ascii_space(all[plain_end - 1])) --plain_end;
+        while (const std::size_t n = last_space(all.substr(plain, plain_end - plain)))
+          plain_end -= n;
       TESSERA_DO(encode_plain(all.substr(plain, plain_end - plain), plain == 0, &out));
       out.push_back(*token);
       at += v.tokens[static_cast<std::size_t>(*token)].size();
