@@ -123,6 +123,26 @@ TEST(Tokenizer, MergesByScore) {
   EXPECT_EQ(t.decode(ids(t, "ab \xc3\xa9 ba")), "ab \xc3\xa9 ba");
 }
 
+TEST(Tokenizer, NoSpaceIsReadBeforeATextThatContinuesAnother) {
+  for (const SpaceBefore how :
+       {SpaceBefore::kEach, SpaceBefore::kEachUnlessThere, SpaceBefore::kFirstUnlessThere}) {
+    Vocabulary v = scored(Algorithm::kPieces);
+    v.space_before = how;
+    v.tokens.emplace_back("</s>");
+    v.scores.push_back(0);
+    v.kinds.push_back(TokenKind::kControl);
+    const Tokenizer t = made(v);
+    const auto end = static_cast<Token>(v.tokens.size() - 1);
+    const Part parts[] = {{"b</s>b", true}};
+    const bool each = how != SpaceBefore::kFirstUnlessThere;
+    std::vector<Token> want = {3, end, 3};
+    if (each) want.insert(want.begin() + 2, 1);
+    EXPECT_EQ(*t.encode(parts, false, true), want) << "behind a mark as ever";
+    want.insert(want.begin(), 1);
+    EXPECT_EQ(*t.encode(parts, false), want);
+  }
+}
+
 TEST(Tokenizer, TakesTheTokensOfTheGreatestScore) {
   const Tokenizer t = made(scored(Algorithm::kUnigram));
   EXPECT_EQ(ids(t, "ab ab"), (std::vector<Token>{6, 6}));

@@ -189,7 +189,8 @@ std::optional<Token> Tokenizer::marked(std::string_view text, bool control_token
   return longest;
 }
 
-Result<std::vector<Token>> Tokenizer::encode(std::span<const Part> parts, bool whole) const {
+Result<std::vector<Token>> Tokenizer::encode(std::span<const Part> parts, bool whole,
+                                             bool continues) const {
   const Vocabulary& v = *vocabulary_;
   std::vector<Token> out;
   std::string text;
@@ -206,6 +207,11 @@ Result<std::vector<Token>> Tokenizer::encode(std::span<const Part> parts, bool w
   const auto space_at = [&](std::size_t at) {
     return at < all.size() && is_space(first_code_point(all.substr(at)).value);
   };
+  // Whether one is read before the text from there on.
+  const auto space_before = [&](std::size_t from) {
+    if (from == 0) return !continues && v.space_before != SpaceBefore::kNever;
+    return v.space_before == SpaceBefore::kEach || v.space_before == SpaceBefore::kEachUnlessThere;
+  };
   std::size_t plain = 0, at = 0, part_end = 0;  // `plain`: where text without a mark began
   for (const Part& part : parts) {
     part_end += part.text.size();
@@ -219,7 +225,7 @@ Result<std::vector<Token>> Tokenizer::encode(std::span<const Part> parts, bool w
       if (takes_spaces(v.takes_spaces_before, *token))
         while (const std::size_t n = last_space(all.substr(plain, plain_end - plain)))
           plain_end -= n;
-      TESSERA_DO(encode_plain(all.substr(plain, plain_end - plain), plain == 0, &out));
+      TESSERA_DO(encode_plain(all.substr(plain, plain_end - plain), space_before(plain), &out));
       out.push_back(*token);
       at += v.tokens[static_cast<std::size_t>(*token)].size();
       plain = at;
@@ -228,7 +234,7 @@ Result<std::vector<Token>> Tokenizer::encode(std::span<const Part> parts, bool w
       at = std::max(at, plain);
     }
   }
-  TESSERA_DO(encode_plain(all.substr(std::min(plain, all.size())), plain == 0, &out));
+  TESSERA_DO(encode_plain(all.substr(std::min(plain, all.size())), space_before(plain), &out));
   if (whole && v.add_end && v.end) out.push_back(*v.end);
   return out;
 }
@@ -238,7 +244,7 @@ Result<std::vector<Token>> Tokenizer::encode(std::string_view text, bool whole) 
   return encode(std::span(&part, 1), whole);
 }
 
-Result<void> Tokenizer::encode_plain(std::string_view text, bool first,
+Result<void> Tokenizer::encode_plain(std::string_view text, bool space_before,
                                      std::vector<Token>* out) const {
   if (text.empty()) return {};
   const Vocabulary& v = *vocabulary_;
@@ -247,9 +253,8 @@ Result<void> Tokenizer::encode_plain(std::string_view text, bool first,
   const bool mark = marks_spaces(v);
   if (mark) replace_all(&own, " ", kSpaceMark);
   const std::string space(mark ? kSpaceMark : " ");
-  const bool wanted = v.space_before == SpaceBefore::kFirstUnlessThere ? first : true;
   const bool there = v.space_before != SpaceBefore::kEach && own.starts_with(space);
-  if (v.space_before != SpaceBefore::kNever && wanted && !there) own.insert(0, space);
+  if (space_before && !there) own.insert(0, space);
   return encode_words(own, out);
 }
 

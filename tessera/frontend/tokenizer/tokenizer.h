@@ -34,9 +34,11 @@ class Tokenizer {
   Tokenizer& operator=(Tokenizer&&) noexcept;
 
   // Linear in the length of the text but for a logarithm. `whole`: with the tokens that the
-  // vocabulary wants at the beginning and at the end. kUnsupported when a pattern of the
-  // vocabulary goes back and forth too often on this text.
-  Result<std::vector<Token>> encode(std::span<const Part> parts, bool whole = true) const;
+  // vocabulary wants at the beginning and at the end. `continues`: it follows another text, so that
+  // no space is read before its beginning. kUnsupported when a pattern of the vocabulary goes back
+  // and forth too often on this text.
+  Result<std::vector<Token>> encode(std::span<const Part> parts, bool whole = true,
+                                    bool continues = false) const;
   Result<std::vector<Token>> encode(std::string_view text, bool whole = true) const;
 
   // The bytes that it stands for, maybe no whole characters; nothing for control tokens and ids
@@ -59,7 +61,8 @@ class Tokenizer {
   TokenKind kind(Token token) const;
   // The longest token that stands in the text from `at` on although it is no word.
   std::optional<Token> marked(std::string_view text, bool control_tokens) const;
-  Result<void> encode_plain(std::string_view text, bool first, std::vector<Token>* out) const;
+  Result<void> encode_plain(std::string_view text, bool space_before,
+                            std::vector<Token>* out) const;
   Result<void> encode_words(std::string_view text, std::vector<Token>* out) const;
 
   std::unique_ptr<const Vocabulary> vocabulary_;  // others point into it

@@ -55,7 +55,7 @@ Result<std::vector<tokenizer::Token>> Conversation::ask(const std::string& user)
   std::vector<tokenizer::Part> parts;
   parts.reserve(chat.size());
   for (const app::ChatPart& part : chat) parts.push_back({part.text, part.control_tokens});
-  TESSERA_TRY(const std::vector<tokenizer::Token> added, tokenizer_.encode(parts, false));
+  TESSERA_TRY(const std::vector<tokenizer::Token> added, tokenizer_.encode(parts, false, !first));
   const tokenizer::Vocabulary& v = tokenizer_.vocabulary();
   if (first && v.begin && (v.add_begin || format_.begins_text())) tokens_.push_back(*v.begin);
   tokens_.insert(tokens_.end(), added.begin(), added.end());
