@@ -660,8 +660,10 @@ static PyObject* session_output(PyObject* self, PyObject* index) {
   PyObject *capsule, *shape;
   int32_t d;
   if (i == -1 && PyErr_Occurred()) return NULL;
-  status = api->copy_output(session->handle, (int32_t)i, &tensor);
-  if (status.code != TSR_OK) return raise_status(&status);
+  Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(session->lock, WAIT_LOCK); /* a run writes them */
+  status = api->copy_output(session->handle, i == (int32_t)i ? (int32_t)i : -1, &tensor);
+  PyThread_release_lock(session->lock);
+  Py_END_ALLOW_THREADS if (status.code != TSR_OK) return raise_status(&status);
   capsule = PyCapsule_New(tensor, "dltensor", free_unused);
   if (!capsule) {
     tensor->deleter(tensor);

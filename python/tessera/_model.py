@@ -63,7 +63,11 @@ class Session:
             if self._open:
                 return self._run_open(inputs)
             inputs, outputs = self._prepared(inputs)
-        self._run(inputs, outputs)
+        if self._open:  # nobody runs between a run and the outputs that it left
+            with self._lock:
+                self._run(inputs, outputs)
+        else:
+            self._run(inputs, outputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
     def __repr__(self) -> str:
@@ -91,8 +95,11 @@ class Session:
         """Outputs whose shapes the run itself finds."""
         torch = sys.modules.get("torch")
         as_torch = torch is not None and any(isinstance(x, torch.Tensor) for x in inputs)
+        if not as_torch:
+            self._expect_numpy()
+            inputs = self._arrays(inputs)
         with self._lock:
-            self._run(inputs if as_torch else self._arrays(inputs), ())
+            self._run(inputs, ())
             made = [self._native.output(i) for i in range(len(self.model.outputs))]
         if as_torch:
             outputs = [torch.from_dlpack(capsule) for _, capsule in made]  # type: ignore[union-attr]
@@ -104,25 +111,35 @@ class Session:
                 _native.copy(capsule, array)
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
+    def _expect_numpy(self) -> None:
+        if any(t.dtype not in _NUMPY for t in self.model.outputs):
+            raise TypeError("NumPy has no bfloat16: give PyTorch tensors, or out=")
+
     def _arrays(self, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Numbers and lists are arrays of the type that the model takes; arrays are checked, not converted."""
         import numpy
 
-        return tuple(x if hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__") else
-                     numpy.asarray(x, numpy.dtype(_NUMPY[t.dtype])) for x, t in zip(inputs, self.model.inputs))
+        def array(x: Any, t: TensorInfo) -> Any:
+            if hasattr(x, "__dlpack__") or hasattr(x, "__array_interface__"):
+                return x
+            if t.dtype not in _NUMPY:
+                raise TypeError(f"NumPy has no bfloat16: give input {t.name!r} as a PyTorch tensor")
+            return numpy.asarray(x, numpy.dtype(_NUMPY[t.dtype]))
+
+        return tuple(map(array, inputs, self.model.inputs))
 
     def _prepared(self, inputs: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         torch = sys.modules.get("torch")
         if torch is not None:
-            first = next((x for x in inputs if isinstance(x, torch.Tensor)), None)
+            # Where one lies on a device, results do.
+            first = min((x for x in inputs if isinstance(x, torch.Tensor)), key=lambda x: x.device.type == "cpu", default=None)
             if first is not None:
                 names = ["bfloat16" if t.dtype == "bf16" else _NUMPY[t.dtype] for t in self.model.outputs]
                 return inputs, tuple(torch.empty(t.shape, dtype=getattr(torch, name), device=first.device)
                                      for t, name in zip(self.model.outputs, names))
         import numpy
 
-        if any(t.dtype not in _NUMPY for t in self.model.outputs):
-            raise TypeError("NumPy has no bfloat16: give PyTorch tensors, or out=")
+        self._expect_numpy()
         # From the next call on, arrays are answered without coming here.
         empty = tuple((t.shape, numpy.dtype(_NUMPY[t.dtype])) for t in self.model.outputs)
         self._allocate_with(numpy.ndarray, numpy.empty, empty)

@@ -326,7 +326,14 @@ class OpenOutputsTest(unittest.TestCase):
                 if not np.array_equal(model(x), np.stack(np.nonzero(x))):
                     wrong.append(scale)
 
+        def written():
+            out = np.zeros((2, 6), np.int64)
+            for _ in range(50):
+                if not np.array_equal(model(self.x + 5, out=out), np.stack(np.nonzero(self.x + 5))):
+                    wrong.append("out=")
+
         threads = [threading.Thread(target=work, args=(scale,)) for scale in (0, 1, 2)]
+        threads.append(threading.Thread(target=written))
         for thread in threads:
             thread.start()
         for thread in threads:
