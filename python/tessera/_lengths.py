@@ -2,11 +2,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Iterable, Mapping, Sequence, Union
+from typing import Any, Iterable, Mapping, Optional, Sequence, Union
 
 Sizes = dict[str, int]
 DeclaredShape = Sequence[Union[int, str, None]]
 Shape = tuple[int, ...]
+Cuts = dict[str, list[tuple[int, int]]]  # by dimension: outputs and axes
 Padding = dict[str, tuple[int, int]]  # by dimension: its size, and that of its bucket
 
 
@@ -51,7 +52,7 @@ class Buckets:
     def __init__(self, buckets: Mapping[str, Iterable[int]], declared: Mapping[str, DeclaredShape]) -> None:
         self._declared = declared
         self._sizes = {name: sorted({int(size) for size in sizes}) for name, sizes in buckets.items()}
-        self._cuts: dict[str, list[tuple[int, int]]] = {}  # by dimension that was compared: outputs and axes
+        self._cuts: Cuts = {}  # by dimension that was compared: outputs and axes
         axes = sorted({axis for shape in declared.values() for axis in shape if isinstance(axis, str)})
         for name, sizes in self._sizes.items():
             if name not in axes:
@@ -93,11 +94,11 @@ class Buckets:
                 for axis, size in zip(self._declared[name], value.shape)]
         return numpy.pad(value, more) if any(behind for _, behind in more) else value
 
-    def cut(self, outputs: Sequence[Any], padding: Padding) -> list[Any]:
+    def cut(self, outputs: Sequence[Any], padding: Padding, cuts: Optional[Cuts] = None) -> list[Any]:
         """Outputs without what was computed of padding."""
         results = list(outputs)
         for name, (size, _) in padding.items():
-            for output, axis in self._cuts[name]:
+            for output, axis in (cuts or self._cuts)[name]:
                 at = [slice(None)] * results[output].ndim
                 at[axis] = slice(size)
                 results[output] = results[output][tuple(at)]
@@ -110,7 +111,7 @@ class Buckets:
         """
         if len(set(padding.values())) < len(padding):
             return ""
-        self._cuts.update({name: [] for name in padding})
+        cuts: Cuts = {name: [] for name in padding}
         for i, (want, got) in enumerate(zip(exact, outputs)):
             for axis, sizes in enumerate(zip(want.shape, got.shape)):
                 if sizes[0] == sizes[1]:
@@ -118,11 +119,12 @@ class Buckets:
                 name = next((name for name, both in padding.items() if both == sizes), None)
                 if name is None:
                     return f"gives output {names[i]!r} the shape {list(got.shape)} in place of {list(want.shape)}"
-                self._cuts[name].append((i, axis))
-        for name, want, got in zip(names, exact, self.cut(outputs, padding)):
+                cuts[name].append((i, axis))
+        for name, want, got in zip(names, exact, self.cut(outputs, padding, cuts)):
             changed = _difference(want, got, allowed)
             if changed:
                 return f"changes output {name!r}{changed}"
+        self._cuts.update(cuts)  # at once: other threads may be running
         return ""
 
 

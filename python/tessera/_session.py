@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 import warnings
 from collections import OrderedDict
@@ -44,7 +45,7 @@ def _of_model(tensors: Sequence[TensorInfo]) -> list[NodeArg]:
 
 
 class InferenceSession:
-    """Runs an ONNX model as ``onnxruntime.InferenceSession`` does. A model whose shapes are fixed is compiled at once,
+    """Runs an ONNX model as ``onnxruntime.InferenceSession`` does, also from several threads. A model whose shapes are fixed is compiled at once,
     another one when it is first run with new shapes of its inputs, or by :meth:`warm_up`.
 
     ``programs``: how many compiled shapes are kept, those used last (32; 8 on a GPU). ``buckets``, for example
@@ -73,6 +74,7 @@ class InferenceSession:
             "device": int(settings.get("device_id", 0)) if on_gpu else 0, "plan": plan, "dtype": dtype,
             "cost_model": cost_model, "fast_math": fast_math, "values": values}
         self._models: OrderedDict[tuple[Shape, ...], Model] = OrderedDict()
+        self._lock = threading.Lock()  # of the models that are kept
         self._most = programs if programs is not None else _MOST_PROGRAMS_OF_GPU if on_gpu else _MOST_PROGRAMS
         if self._most < 1:
             raise ValueError(f"programs: at least one is kept, not {programs}")
@@ -104,21 +106,25 @@ class InferenceSession:
 
     def _model(self, shapes: tuple[Shape, ...], expected: bool = True) -> Model:
         """Of the shapes of its inputs. Unless it is expected, having to compile it is worth a warning."""
-        model = self._models.get(shapes)
-        if model is not None:
-            self._models.move_to_end(shapes)
-            return model
+        with self._lock:
+            model = self._models.get(shapes)
+            if model is not None:
+                self._models.move_to_end(shapes)
+                return model
         started = time.monotonic()
         model = compile(self._source, shapes=self._named(shapes), **self._how)
-        self._models[shapes] = model
         _LOG.info("compiled for %s in %.2f s", self._text(shapes), time.monotonic() - started)
-        self._met += not expected
+        with self._lock:
+            there = self._models.setdefault(shapes, model)
+            if there is not model:
+                return there  # another thread was faster
+            dropped = self._models.popitem(last=False)[0] if len(self._models) > self._most else None
+            self._met += not expected
         if self._met == _WARN_AFTER and not expected:
             warnings.warn(f"{self._met} shapes were compiled when they were first run. Name shapes before by warm_up(), "
                           "pad inputs by buckets=, or fix a size by add_free_dimension_override_by_name()",
                           stacklevel=4)
-        if len(self._models) > self._most:
-            dropped, _ = self._models.popitem(last=False)
+        if dropped is not None:
             _LOG.info("dropped the program for %s: %d are kept (programs=)", self._text(dropped), self._most)
         return model
 
@@ -149,7 +155,8 @@ class InferenceSession:
             if name not in names:
                 raise ValueError(f"no input {name!r}; inputs are: {', '.join(names)}")
         inputs = [input_feed[name] for name in names]
-        known, outputs = self._run_padded(inputs) if self._buckets else self._run(inputs)
+        buckets = self._buckets
+        known, outputs = self._run_padded(buckets, inputs) if buckets else self._run(inputs)
         if not output_names:
             return outputs
         at = {name: i for i, name in enumerate(known)}
@@ -164,9 +171,10 @@ class InferenceSession:
         result = model(*inputs)
         return [t.name for t in model.outputs], list(result) if len(model.outputs) > 1 else [result]
 
-    def _run_padded(self, inputs: Sequence[Any]) -> tuple[list[str], list[Any]]:
-        buckets = self._buckets
-        assert buckets is not None
+    def _run_padded(self, buckets: Buckets, inputs: Sequence[Any]) -> tuple[list[str], list[Any]]:
+        import numpy
+
+        inputs = [numpy.asarray(x) for x in inputs]
         shapes = self._named(tuple(tuple(x.shape) for x in inputs))
         padding = buckets.padding(sizes_of(self._shapes, shapes))
         if not padding:

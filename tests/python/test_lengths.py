@@ -1,5 +1,6 @@
 """Sessions of models with open dimensions: programs that are kept, warm_up, buckets."""
 import struct
+import threading
 import unittest
 import warnings
 
@@ -97,7 +98,40 @@ class ProgramsTest(unittest.TestCase):
                 session.warm_up([given])
 
 
+    def test_several_threads(self):
+        session, wrong = tessera.InferenceSession(symbolic_model(), programs=2), []
+
+        def work(first):
+            for i in range(60):
+                x = -np.ones(((first + i) % 3 + 1, 3), np.float32)
+                try:
+                    if not np.array_equal(session.run(None, {"x": x})[0], -x):
+                        wrong.append(x.shape)
+                except Exception as error:  # noqa: BLE001
+                    wrong.append(error)
+
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        self.assertEqual(wrong, [])
+        self.assertLessEqual(len(compiled(session)), 2)
+
+
 class BucketsTest(unittest.TestCase):
+    def test_what_was_compared_is_known_all_at_once(self):
+        buckets = tessera._lengths.Buckets({"rows": [8]}, {"x": ["rows", 4]})
+        padding = buckets.padding({"rows": 5})
+        other = np.zeros((8, 2), np.float32)
+        why = buckets.compare(["y"], [np.ones((5, 2), np.float32)], [other], padding, 1e-4)
+        self.assertIn("changes output 'y'", why)
+        self.assertFalse(buckets.compared(padding), "nothing was learnt from results that differ")
+        self.assertEqual(buckets.compare(["y"], [other[:5]], [other], padding, 1e-4), "")
+        self.assertEqual(buckets.cut([other], padding)[0].shape, (5, 2))
+
     def test_a_few_programs_serve_all_sizes(self):
         session = tessera.InferenceSession(attention(masked=True), buckets={"rows": [16, 8]})
         session.warm_up([{"rows": 8}, {"rows": 9}])
