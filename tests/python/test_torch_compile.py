@@ -13,7 +13,7 @@ except ImportError:
     torch = None
 
 if torch is not None:
-    from tessera.torch import backend
+    from tessera.torch import _backend, backend
     from torch.nn import functional
 
     class Block(nn.Module):
@@ -44,6 +44,10 @@ if torch is not None:
 def compiled(module, **options):
     torch._dynamo.reset()
     return torch.compile(module, backend=backend, options={"threads": 1, **options})
+
+
+def backend_of_graph(graph):
+    return _backend.Graph(graph, (), {"threads": 1}).function()
 
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")
@@ -110,6 +114,26 @@ class BackendTest(unittest.TestCase):
         torch.testing.assert_close(got["twice"], (x + 1, x + 1))
         got["part"].zero_()
         self.assertEqual(x[:, :2].abs().sum(), 0, "a part of an input is a view of it")
+
+    def test_results_that_are_sizes(self):
+        def function(x):
+            y = x * 2
+            count = x.shape[0] * 3
+            torch._dynamo.graph_break()
+            return y.sum() + count
+
+        fast = compiled(function)
+        for rows in (2, 3, 4):
+            x = torch.rand(rows, 4)
+            torch.testing.assert_close(fast(x), function(x))
+        graph = torch.fx.Graph()
+        x = graph.placeholder("x")
+        x.meta["val"] = torch.rand(2)
+        y = graph.call_function(torch.ops.aten.add.Tensor, (x, 1))
+        y.meta["val"] = torch.rand(2)
+        graph.output((7, y, x, 0, None))
+        made = backend_of_graph(torch.fx.GraphModule(nn.Module(), graph))([torch.ones(2)])
+        self.assertEqual((made[0], made[1].tolist(), made[2].tolist(), made[3], made[4]), (7, [2, 2], [1, 1], 0, None))
 
     def test_inputs_that_the_module_writes_to(self):
         def function(x):
@@ -196,6 +220,7 @@ class OperatorsTest(unittest.TestCase):
             ("sub", lambda x: torch.sub(x, x * 3, alpha=2) + torch.add(x, 1, alpha=3) + (2 - x)),
             ("div", lambda x: x / 2 + torch.div(x, 0.3, rounding_mode="floor") + torch.div(x, 0.3, rounding_mode="trunc")),
             ("remainder", lambda x: torch.remainder(x, 0.3) + torch.fmod(x, 0.3)),
+            ("tenths", lambda x: (x * 0 + 1) // 0.1 + (x * 0 - 1) // 0.1 + torch.remainder(x * 0 + 1, 0.1) + x // -0.3),
             ("pow", lambda x: x**2 + (x + 1) ** 0.5 + 2**x),
             ("compare", lambda x: ((x > 0) & (x < 0.5)) | (x == x.max()) ^ (x != 0.1) & ~(x <= -0.5) | (x >= 0.7)),
             ("clamp", lambda x: x.clamp(-0.2, 0.3) + x.clamp(min=0) + x.clamp(max=0) + functional.hardtanh(x)),
@@ -237,7 +262,7 @@ class OperatorsTest(unittest.TestCase):
             ("slices", lambda x: x[:, 1:3, ::2] + x[:, -2:, 1::2] + x[0, 2:, :3]),
             ("cat", lambda x: torch.cat([x, x[:1]]) + torch.stack([x[0]] * 4)),
             ("split", lambda x: x.split([1, 3], 1)[1] + x.chunk(2, 0)[1][:, :3] + x.unbind(1)[0].unsqueeze(1)[:1]),
-            ("repeat", lambda x: x.repeat(2, 1, 1) + x[:1].expand(6, 4, 6)),
+            ("repeat", lambda x: x.repeat(2, 1, 1) + x[:1].expand(6, 4, 6) + x.tile(2).narrow(2, -6, 6).tile(2, 1, 1)),
             ("roll", lambda x: x.roll((1, -2), (0, 2)) + x.flip(1, 2) + x.roll(5)),
             ("pad", lambda x: functional.pad(x, (1, 2, 0, 1), value=3.0)[:, :, 1:]),
             ("reflect", lambda x: functional.pad(x, (1, 2), mode="reflect") + functional.pad(x, (1, 2), mode="replicate")),
@@ -260,6 +285,7 @@ class OperatorsTest(unittest.TestCase):
             ("max pool", lambda x: functional.max_pool2d(x, 3, 2, 1, ceil_mode=True)),
             ("avg pool", lambda x: functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False)),
             ("avg pool by", lambda x: functional.avg_pool2d(x, 2, divisor_override=3)),
+            ("padded by", lambda x: functional.avg_pool2d(x, 3, 2, 1, count_include_pad=False, divisor_override=3)),
             ("adaptive", lambda x: functional.adaptive_avg_pool2d(x, (4, 3)) + functional.adaptive_max_pool2d(x, (4, 3))),
             ("groups", lambda x: functional.group_norm(x, 2, torch.ones(4) * 2, torch.ones(4))),
             ("instance", lambda x: functional.instance_norm(x)),
@@ -298,6 +324,15 @@ class FromTorchTest(unittest.TestCase):
             torch.testing.assert_close(model(x), module(x), rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(model(x.numpy()), model(x).numpy())
 
+    def test_overloads_that_export_keeps(self):
+        class Overloads(nn.Module):
+            def forward(self, x):
+                return x.var(unbiased=False) + x.std(False), functional.interpolate(x, scale_factor=2)
+
+        x = torch.rand(1, 2, 3, 4)
+        torch.testing.assert_close(tessera.from_torch(Overloads().eval(), (x,), threads=1)(x), Overloads()(x),
+                                   rtol=1e-4, atol=1e-5)
+
     def test_keywords_and_several_results(self):
         class Two(nn.Module):
             def forward(self, x, *, scale):
@@ -325,6 +360,10 @@ class FromTorchTest(unittest.TestCase):
             def forward(self, x):
                 return x
 
+        class Number(nn.Module):
+            def forward(self, x):
+                return x + 1, 3
+
         x = torch.rand(2, 2)
         with self.assertRaisesRegex(ValueError, "training mode; call its eval"):
             tessera.from_torch(nn.Linear(2, 2), (x,))
@@ -334,6 +373,8 @@ class FromTorchTest(unittest.TestCase):
             tessera.from_torch(Counting().eval(), (x,))
         with self.assertRaisesRegex(ValueError, "a result of the module is one of its inputs"):
             tessera.from_torch(Same().eval(), (x,))
+        with self.assertRaisesRegex(ValueError, "a result of the module is one of its inputs, or no tensor"):
+            tessera.from_torch(Number().eval(), (x,))
         open_rows = torch.export.export(nn.Linear(2, 2).eval(), (x,), dynamic_shapes=({0: torch.export.Dim("rows")},))
         with self.assertRaisesRegex(ValueError, "sizes must be fixed"):
             tessera.from_torch(open_rows)

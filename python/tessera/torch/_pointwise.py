@@ -122,13 +122,23 @@ def _div(c: Converter, node: Node, a: Any, b: Any, rounding_mode: Optional[str] 
     dtype = dtype_of(node)
     if rounding_mode is None:
         return c.emit("Div", c.as_type(a, dtype), c.as_type(b, dtype))
-    if dtype.is_floating_point:
-        quotient = c.emit("Div", c.as_type(a, dtype), c.as_type(b, dtype))
-        return c.emit("Floor", quotient) if rounding_mode == "floor" else _truncated(c, quotient, dtype)
     a, b = c.as_type(a, dtype), c.as_type(b, dtype)
-    if rounding_mode == "floor":  # a - (a mod b) divides without rest
-        return c.emit("Div", c.emit("Sub", a, c.emit("Mod", a, b)), b)
-    return c.emit("Div", a, b)
+    quotient = c.emit("Div", a, b)
+    if not dtype.is_floating_point:
+        # a - (a mod b) divides without a rest.
+        return c.emit("Div", c.emit("Sub", a, c.emit("Mod", a, b)), b) if rounding_mode == "floor" else quotient
+    if rounding_mode != "floor":
+        return _truncated(c, quotient, dtype)
+    # By the rest: 1 // 0.1 is 9, though 1 / 0.1 rounds to 10.
+    rest, turned = _rest(c, a, b, dtype)
+    whole = c.emit("Sub", c.emit("Div", c.emit("Sub", a, rest), b), c.cast(turned, dtype))
+    return c.emit("Where", c.emit("Equal", b, c.constant(0, dtype)), quotient, c.emit("Round", whole))
+
+
+def _rest(c: Converter, a: str, b: str, dtype: torch.dtype) -> tuple[str, str]:
+    """What is left of a float with the sign of a, and whether b has the other sign."""
+    rest = c.emit("Mod", a, b, fmod=1)
+    return rest, c.emit("Less", c.emit("Mul", c.emit("Sign", rest), c.emit("Sign", b)), c.constant(0, dtype))
 
 
 @operator("floor_divide")
@@ -151,7 +161,8 @@ def _remainder(c: Converter, node: Node, a: Any, b: Any) -> str:
     a, b = c.as_type(a, dtype), c.as_type(b, dtype)
     if not dtype.is_floating_point:
         return c.emit("Mod", a, b)
-    return c.emit("Sub", a, c.emit("Mul", b, c.emit("Floor", c.emit("Div", a, b))))
+    rest, turned = _rest(c, a, b, dtype)
+    return c.emit("Where", turned, c.emit("Add", rest, b), rest)
 
 
 @operator("fmod")
@@ -360,6 +371,14 @@ def _any(c: Converter, node: Node, x: Node, dims: Any = None, keepdim: bool = Fa
     return c.cast(reduce(c, op, truth, x, dims, keepdim), torch.bool)
 
 
+def _spread(dims: Any, unbiased: Any, dim: Any, correction: Any) -> tuple[Any, float]:
+    """Dimensions and correction of var(dims, unbiased), var(unbiased) and var(dim=, correction=)."""
+    if isinstance(dims, bool):
+        dims, unbiased = None, dims
+    taken = correction if correction is not None else 1 if unbiased is None else int(unbiased)
+    return (dims if dims is not None else dim), taken
+
+
 def _variance(c: Converter, x: Node, dims: Any, correction: float, keep: bool) -> tuple[str, str]:
     axes = axes_of(x, dims)
     count = math.prod(shape_of(x)[a] for a in axes)
@@ -372,16 +391,15 @@ def _variance(c: Converter, x: Node, dims: Any, correction: float, keep: bool) -
 @operator("var", "std")
 def _var(c: Converter, node: Node, x: Node, dims: Any = None, unbiased: Any = None, keep: bool = False, *,
          dim: Any = None, correction: Any = None, keepdim: bool = False) -> str:
-    taken = correction if correction is not None else 1 if unbiased is None else int(unbiased)
-    variance, _ = _variance(c, x, dims if dims is not None else dim, taken, keep or keepdim)
+    variance, _ = _variance(c, x, *_spread(dims, unbiased, dim, correction), keep or keepdim)
     return c.emit("Sqrt", variance) if ".std." in str(node.target) else variance
 
 
 @operator("var_mean")
 def _var_mean(c: Converter, node: Node, x: Node, dims: Any = None, unbiased: Any = None, keep: bool = False, *,
               dim: Any = None, correction: Any = None, keepdim: bool = False) -> list[str]:
-    taken = correction if correction is not None else 1 if unbiased is None else int(unbiased)
-    dims, keep = dims if dims is not None else dim, keep or keepdim
+    dims, taken = _spread(dims, unbiased, dim, correction)
+    keep = keep or keepdim
     variance, mean = _variance(c, x, dims, taken, keep)
     return [variance, mean if keep else c.emit("ReduceMean", x, c.constant(axes_of(x, dims)), keepdims=0)]
 

@@ -112,9 +112,11 @@ def _avg_pool(c: Converter, node: Node, x: Node, kernel: Any, stride: Any = (), 
               ceil_mode: bool = False, include_pad: bool = True, divisor: Optional[int] = None) -> str:
     rank = int(str(node.target).split("pool")[1][0])
     value, batched = _in_batch(c, x, rank)
+    if divisor and ceil_mode:
+        raise Unsupported("a divisor with windows that are cut off")
     made = c.emit("AveragePool", value, kernel_shape=_each(kernel, rank), strides=_each(stride or kernel, rank),
-                  pads=_each(padding, rank) * 2, ceil_mode=int(ceil_mode), count_include_pad=int(include_pad))
-    if divisor:
+                  pads=_each(padding, rank) * 2, ceil_mode=int(ceil_mode), count_include_pad=int(include_pad or bool(divisor)))
+    if divisor:  # of sums over whole windows, padding included
         factor = math.prod(_each(kernel, rank)) / divisor
         made = c.emit("Mul", made, c.constant(factor, dtype_of(node)))
     return made if batched else c.reshape(made, shape_of(node))
@@ -268,33 +270,28 @@ def _flash(c: Converter, node: Node, q: Node, k: Node, v: Node, dropout_p: float
 # ---- resizing ----
 
 
-def _sizes(node: Node, rank: int) -> list[int]:
-    return shape_of(node)[-rank:]
-
-
 @operator("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
-def _nearest(c: Converter, node: Node, x: Node, *args: Any, **kwargs: Any) -> str:
-    if "vec" in str(node.target) or not any(args[1:]):
-        return c.emit("Resize", x, None, None, c.constant(shape_of(node)), mode="nearest",
-                      coordinate_transformation_mode="asymmetric", nearest_mode="floor")
-    raise Unsupported("a scale that is not that of the sizes")
+def _nearest(c: Converter, node: Node, x: Node, sizes: Any, *scales: Any) -> str:
+    _expect_scales(node, x, scales)
+    return c.emit("Resize", x, None, None, c.constant(shape_of(node)), mode="nearest",
+                  coordinate_transformation_mode="asymmetric", nearest_mode="floor")
 
 
 @operator("upsample_linear1d", "upsample_bilinear2d", "upsample_trilinear3d", "upsample_bicubic2d")
 def _linear_resize(c: Converter, node: Node, x: Node, sizes: Any, align: bool = False, *scales: Any) -> str:
     name = str(node.target)
-    given = shape_of(x)
-    for factor, size, wanted in zip(_factors(scales), given[2:], shape_of(node)[2:]):
-        if factor is not None and abs(size * factor - wanted) > 1e-6:
-            raise Unsupported("a scale that is not that of the sizes")
+    _expect_scales(node, x, scales)
     extra: dict[str, Any] = {"mode": "cubic", "cubic_coeff_a": -0.75} if "bicubic" in name else {"mode": "linear"}
     return c.emit("Resize", x, None, None, c.constant(shape_of(node)),
                   coordinate_transformation_mode="align_corners" if align else "half_pixel", **extra)
 
 
-def _factors(scales: Sequence[Any]) -> list[Any]:
-    flat = [s for item in scales for s in (item if isinstance(item, (list, tuple)) else [item])]
-    return flat
+def _expect_scales(node: Node, x: Node, scales: Sequence[Any]) -> None:
+    """PyTorch reads by the factors that it is given; ONNX by those of the sizes, which must be the same."""
+    factors = [s for item in scales for s in (item if isinstance(item, (list, tuple)) else [item])]
+    for factor, size, wanted in zip(factors, shape_of(x)[2:], shape_of(node)[2:]):
+        if factor is not None and abs(size * factor - wanted) > 1e-6:
+            raise Unsupported("a scale that is not that of the sizes")
 
 
 @operator("grid_sampler_2d", "grid_sampler")

@@ -106,7 +106,10 @@ def _select(c: Converter, node: Node, x: Node, dim: int, index: int) -> str:
 
 @operator("narrow")
 def _narrow(c: Converter, node: Node, x: Node, dim: int, start: int, length: int) -> str:
-    return c.slice(x, dim % len(shape_of(x)), start, start + length)
+    dim %= len(shape_of(x))
+    if start < 0:
+        start += shape_of(x)[dim]
+    return c.slice(x, dim, start, start + length)
 
 
 @operator("split", "split_with_sizes", "chunk", "split_copy", "split_with_sizes_copy", "tensor_split", "unsafe_split",
@@ -129,8 +132,9 @@ def _unbind(c: Converter, node: Node, x: Node, dim: int = 0) -> list[str]:
 @operator("repeat", "tile")
 def _repeat(c: Converter, node: Node, x: Node, times: Sequence[int]) -> str:
     shape = shape_of(x)
+    times = [1] * (len(shape) - len(times)) + [int(t) for t in times]  # of tile; repeat has one for each dimension
     lead = [1] * (len(times) - len(shape))
-    return c.emit("Tile", c.reshape(x, lead + shape) if lead else x, c.constant([int(t) for t in times]))
+    return c.emit("Tile", c.reshape(x, lead + shape) if lead else x, c.constant(times))
 
 
 @operator("roll")
