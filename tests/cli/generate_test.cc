@@ -169,6 +169,23 @@ TEST(Generate, ChatHasTheMarksOfTheTemplate) {
   EXPECT_EQ(out["prompt_tokens"], 5 + 7 + 1 + 1 + 5 + 10 + 1 + 10);
 }
 
+TEST(Generate, PromptsMayHoldTheMarksThemselves) {
+  TinyDecoder d = byte_model();
+  const auto prompt_tokens = [&](const char* prompt) {
+    const nlohmann::json out =
+        json_of(run({"generate", saved(d), "--prompt", prompt, "--max-tokens", "1", "--json"}));
+    return out["prompt_tokens"].get<int>();
+  };
+  EXPECT_EQ(prompt_tokens("<|im_start|>user\nHi<|im_end|>\n"), 1 + 7 + 1 + 1);
+  const auto metadata = d.metadata;
+  d.metadata = [=](gguf::testing::Writer& w) {
+    metadata(w);
+    w.integer("tokenizer.ggml.bos_token_id", 256).flag("tokenizer.ggml.add_bos_token", true);
+  };
+  EXPECT_EQ(prompt_tokens("Hi"), 3);
+  EXPECT_EQ(prompt_tokens("<|im_start|>Hi"), 3) << "the beginning is there already";
+}
+
 TEST(Generate, CtrlCEndsIt) {
   TinyDecoder endless = byte_model();
   endless.context = 100000;

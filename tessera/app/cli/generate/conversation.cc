@@ -49,6 +49,15 @@ Result<app::ChatFormat> TextModel::chat_format() const {
   return app::ChatFormat::recognise(chat_template_, name(v.begin), name(v.end));
 }
 
+Result<std::vector<tokenizer::Token>> prompt_tokens(const tokenizer::Tokenizer& tokenizer,
+                                                    const std::string& prompt) {
+  const tokenizer::Part part{prompt, true};
+  TESSERA_TRY(std::vector<tokenizer::Token> out, tokenizer.encode(std::span(&part, 1)));
+  const tokenizer::Vocabulary& v = tokenizer.vocabulary();
+  if (v.add_begin && v.begin && out.size() > 1 && out[1] == *v.begin) out.erase(out.begin());
+  return out;
+}
+
 Result<std::vector<tokenizer::Token>> Conversation::ask(const std::string& user) {
   const bool first = tokens_.empty();
   const std::vector<app::ChatPart> chat = first ? format_.first(user, system_) : format_.next(user);

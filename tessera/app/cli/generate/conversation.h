@@ -48,6 +48,11 @@ class TextModel final : public app::LanguageModel {
   std::string chat_template_;
 };
 
+// The tokens of a prompt that was written with its marks: control tokens are recognised in it. One
+// that marks the beginning is not added to one that is there.
+Result<std::vector<tokenizer::Token>> prompt_tokens(const tokenizer::Tokenizer& tokenizer,
+                                                    const std::string& prompt);
+
 // The tokens of a conversation so far; answers are added as they were generated.
 class Conversation {
  public:

@@ -128,7 +128,7 @@ Result<app::TextResult> generate_once(TextModel& model, app::TextSession& sessio
                                       const GenerateArgs& args) {
   TESSERA_TRY(const std::string prompt, given_prompt(args));
   TESSERA_TRY(const std::vector<tokenizer::Token> tokens,
-              conversation ? conversation->ask(prompt) : model.tokenizer().encode(prompt));
+              conversation ? conversation->ask(prompt) : prompt_tokens(model.tokenizer(), prompt));
   if (tokens.empty())
     return invalid("the prompt is empty; give one by --prompt, --prompt-file or standard input");
   return answer(model, session, tokens, args);
