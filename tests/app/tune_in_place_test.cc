@@ -121,6 +121,28 @@ TEST(TuneInPlace, TellsWhatTheDefaultUsuallyTakes) {
   }
 }
 
+// A machine that is slower today makes no candidate of yesterday faster than it was.
+TEST(TuneInPlace, LaterSessionsTellEarlierTimesByTheDefaultOfToday) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 3);
+  std::map<std::string, int> calls;
+  use_answers(
+      [&](const measure::Trial& t, bool, measure::Measurement* m) {
+        const int n = ++calls[t.task];
+        m->default_s = n > 3 ? 2e-3 : 1e-3;
+        m->samples_s = {m->default_s * (n == 2 ? 0.5 : n == 3 ? 0.6 : 1)};
+      },
+      &options);
+  ASSERT_TRUE(tune(options, {}).ok());
+  options.trials_per_task = 4;
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  for (const TaskReport& t : result->tasks) {
+    EXPECT_NEAR(t.before_s, 2e-3, 1e-12) << t.name;
+    EXPECT_NEAR(t.best_s, 1e-3, 1e-12) << t.name;
+  }
+}
+
 // Within a budget the best few are timed anew, and only what these times say is told.
 TEST(TuneInPlace, ABudgetEndsWithARace) {
   const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
@@ -161,8 +183,8 @@ TEST(TuneInPlace, ABudgetEndsWithARace) {
   }
 }
 
-// As long as nobody knows what a run of the model takes, a batch is as short as it can be: of a slow
-// model a longer one would not end within the budget, and nothing would be known.
+// As long as nobody knows what a run of the model takes, a batch is as short as it can be: of a
+// slow model a longer one would not end within the budget, and nothing would be known.
 TEST(TuneInPlace, BeginsWithTheDefaultOfEachTask) {
   const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
   TuneOptions options = in_place(folder, 0);
@@ -178,7 +200,8 @@ TEST(TuneInPlace, BeginsWithTheDefaultOfEachTask) {
   ASSERT_TRUE(result.ok()) << result.error().message;
   const std::size_t tasks = result->tasks.size();
   ASSERT_GT(order.size(), tasks);
-  const std::set<std::string> first(order.begin(), order.begin() + static_cast<long>(tasks));
+  const std::set<std::string> first(order.begin(),
+                                    order.begin() + static_cast<std::ptrdiff_t>(tasks));
   EXPECT_EQ(first.size(), tasks);
   EXPECT_NE(std::ranges::adjacent_find(order), order.end()) << "later they take turns";
 }

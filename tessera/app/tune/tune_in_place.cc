@@ -35,6 +35,8 @@ constexpr double kLastBatch = 1.5;
 // less often for each. Their packed constants take memory, beside those of the model.
 constexpr double kMostTurns = 4, kPackedBytes = 1 << 30;
 constexpr std::size_t kMostEntrants = 6;
+// The fastest of a task whose times follow what its default usually takes.
+constexpr std::size_t kSettled = 1024;
 // Candidates that seemed slower than the default by more do not race.
 constexpr double kEntrantFactor = 1.02;
 
@@ -356,7 +358,8 @@ std::vector<Finalist> TuneSession::finals_in_place(std::size_t task) const {
 void TuneSession::settle_in_place(std::size_t task) {
   if (before_s_[task] <= 0 || defaults_s_[task].empty()) return;
   const double usual_s = median(defaults_s_[task]), scale = usual_s / before_s_[task];
-  for (const search::Observation& o : searches_->task(task).best(defaults_s_[task].size()))
+  // Those of earlier sessions, too: what keeps its time would seem faster than what does not.
+  for (const search::Observation& o : searches_->task(task).best(kSettled))
     searches_->correct(task, o.candidate, scale * o.seconds);
   compared_best_s_[task] *= scale;
   before_s_[task] = usual_s;
