@@ -248,9 +248,9 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
     TESSERA_DO(finish(of_code, options.target, callbacks, *session, &result));
   }
   if (const int ended = copies ? copies->ended() : 0; ended > 0) {
-    session->note(fmt::format(
-        "{} of {} copies of the model ended early: not all was timed beside so many", ended,
-        options.contention));
+    session->note(
+        fmt::format("{} of {} copies of the model ended early: not all was timed beside so many",
+                    ended, options.contention));
   }
   session->end(result.state);
   const TuneTimes times = result.times;

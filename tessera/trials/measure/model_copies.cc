@@ -61,8 +61,7 @@ int ModelCopies::ended() const {
   for (const Copy& copy : copies_) {
     siginfo_t info{};
     // It stays a zombie: the number must not be that of another process when it is buried.
-    const int done =
-        waitid(P_PID, static_cast<id_t>(copy.pid), &info, WEXITED | WNOHANG | WNOWAIT);
+    const int done = waitid(P_PID, static_cast<id_t>(copy.pid), &info, WEXITED | WNOHANG | WNOWAIT);
     count += done == 0 && info.si_pid == copy.pid ? 1 : 0;
   }
   return count;
