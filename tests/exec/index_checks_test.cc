@@ -142,6 +142,31 @@ TEST(IndexChecks, FindIndicesThatTheModelComputes) {
       << "find_index_checks has it";
 }
 
+// An input of another type is not looked at itself, but what a kernel makes of it is.
+TEST(IndexChecks, IndicesCastFromOtherInputsAreComputed) {
+  runtime::CpuDevice device({.threads = 1});
+  for (const DType dtype : {DType::kF32, DType::kI16}) {
+    const graph::Graph graph = embedding(dtype);
+    const auto model = compile_model(graph, target::host());
+    ASSERT_TRUE(model.ok()) << model.error().message;
+    ModelRunner runner(*model, device);
+    const auto ids = [&](std::int64_t last) {
+      HostTensor t(dtype, {2, 3});
+      for (std::int64_t i = 0; i < t.size(); ++i) {
+        const std::int64_t value = i + 1 == t.size() ? last : i;
+        is_float(dtype) ? t.set_float(i, static_cast<double>(value)) : t.set_int(i, value);
+      }
+      return t;
+    };
+    ASSERT_TRUE(runner.set_input(0, ids(-7)).ok());
+    EXPECT_TRUE(runner.run().ok());
+    ASSERT_TRUE(runner.set_input(0, ids(7)).ok());
+    const auto refused = runner.run();
+    ASSERT_FALSE(refused.ok()) << to_text(dtype);
+    EXPECT_THAT(refused.error().message, HasSubstr("Gather /embed: index 7 (element 5 of those"));
+  }
+}
+
 TEST(IndexChecks, ARunThatComputesAWrongIndexIsRefused) {
   runtime::CpuDevice device({.threads = 1});
   const graph::Graph graph = shifted();

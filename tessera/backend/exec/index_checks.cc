@@ -99,7 +99,9 @@ std::vector<ComputedIndices> find_computed_indices(const Graph& graph, const gra
     const Node& node = graph.nodes[static_cast<std::size_t>(n)];
     std::vector<std::int64_t> sizes = indexed_sizes(graph, node);
     const bool tuples = sizes.size() > 1;
-    if (sizes.empty() || input_behind(graph, uses, node.inputs[1], tuples)) continue;
+    if (sizes.empty()) continue;
+    const auto input = input_behind(graph, uses, node.inputs[1], tuples);
+    if (input && has_indices(graph.type(graph.inputs[*input]).dtype)) continue;
     ValueId id = node.inputs[1];
     while (id != graph::kNoValue && std::find(read.begin(), read.end(), id) == read.end())
       id = moved_from(graph, uses, id, tuples);
