@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -88,6 +89,12 @@ TEST(ToModel, ScalesOfPositionsAreRead) {
   Writer linear = fields();
   linear.text("llama.rope.scaling.type", "linear").number("llama.rope.scaling.factor", 4);
   EXPECT_EQ(read_architecture(parse(linear.str()))->rope_scale, 4);
+  for (const char* key : {"llama.rope.scaling.factor", "llama.rope.scale_linear"}) {
+    const auto old = read_architecture(parse(fields().number(key, 4).str()));
+    ASSERT_TRUE(old.ok()) << old.error().message;
+    EXPECT_EQ(old->rope_scale, 4) << key;
+  }
+  EXPECT_EQ(read_architecture(parse(fields().str()))->rope_scale, 1);
   Writer longer = fields();
   longer.text("llama.rope.scaling.type", "longrope");
   longer.integer("llama.rope.scaling.original_context_length", 5);
@@ -96,6 +103,16 @@ TEST(ToModel, ScalesOfPositionsAreRead) {
   const auto both = read_architecture(parse(longer.str()));
   EXPECT_EQ(both->context, 5);
   EXPECT_EQ(both->frequency_divisors, std::vector<float>(16, 2));
+}
+
+TEST(ToModel, ScoresAreScaledAsTheFamilyDoes) {
+  TinyDecoder d{.family = "gemma2", .layers = 2, .head = 24};
+  const auto scale = [&] { return read_architecture(parse(write_decoder(d)))->score_scale; };
+  EXPECT_EQ(scale(), 1 / std::sqrt(24.0));
+  d.layers = 46;
+  EXPECT_EQ(scale(), 1 / std::sqrt(16.0)) << "64 elements, 4 heads";
+  d.family = "llama";
+  EXPECT_EQ(scale(), 1 / std::sqrt(24.0));
 }
 
 // An outline has the nodes, types and shapes of the model.

@@ -13,7 +13,11 @@ namespace {
 
 constexpr std::array kFamilies = {
     Family{.name = "gemma", .gelu = true, .scaled_input = true},
-    Family{.name = "gemma2", .gelu = true, .scaled_input = true, .local_layers = true},
+    Family{.name = "gemma2",
+           .gelu = true,
+           .scaled_input = true,
+           .local_layers = true,
+           .layers_scaled_by_hidden = 46},  // 27B
     Family{.name = "llama", .interleaved = true},
     Family{.name = "phi3", .windowed = true},
     Family{.name = "qwen2"},
@@ -119,14 +123,20 @@ Result<void> read_divisors(const File& file, const Fields& f, Architecture* a) {
 Result<void> read_numbers(const File& file, const Fields& f, Architecture* a) {
   TESSERA_TRY(a->epsilon, f.positive("attention.layer_norm_rms_epsilon"));
   TESSERA_TRY(a->rope_base, f.positive("rope.freq_base", 10000.0));
-  TESSERA_TRY(const std::string_view scaling, file.text(f.key("rope.scaling.type"), "none"));
+  // Files of old versions have a factor alone, or one of another name.
+  const bool factor = f.has("rope.scaling.factor") || f.has("rope.scale_linear");
+  TESSERA_TRY(const std::string_view scaling,
+              file.text(f.key("rope.scaling.type"), factor ? "linear" : "none"));
   if (scaling == "linear") {
-    TESSERA_TRY(a->rope_scale, f.positive("rope.scaling.factor", 1.0));
+    TESSERA_TRY(const double old, f.positive("rope.scale_linear", 1.0));
+    TESSERA_TRY(a->rope_scale, f.positive("rope.scaling.factor", old));
   } else if (scaling != "none" && scaling != "longrope") {
     return unsupported(file, fmt::format("'{}' is {}", f.said("rope.scaling.type"), scaling));
   }
-  TESSERA_TRY(a->score_scale,
-              f.positive("attention.scale", 1 / std::sqrt(static_cast<double>(a->key))));
+  const bool by_hidden = a->layers == a->family->layers_scaled_by_hidden;
+  const double size = by_hidden ? static_cast<double>(a->hidden) / static_cast<double>(a->heads)
+                                : static_cast<double>(a->key);
+  TESSERA_TRY(a->score_scale, f.positive("attention.scale", 1 / std::sqrt(size)));
   if (f.has("attn_logit_softcapping")) {
     TESSERA_TRY(a->score_cap, f.positive("attn_logit_softcapping"));
   }

@@ -18,6 +18,9 @@ struct Family {
   bool scaled_input = false;  // embeddings times the root of their size
   bool local_layers = false;  // every second layer, from the first on, sees a window alone
   bool windowed = false;      // all layers do, where the file has a window
+  // Models of so many layers scale scores by the hidden size for each head of queries instead of
+  // the size of a head; files do not say so. 0: none.
+  std::int64_t layers_scaled_by_hidden = 0;
 };
 
 const Family* find_family(std::string_view name);  // null: there is no such row
