@@ -29,8 +29,12 @@ void pause(double seconds) {
 
 class FleetMeasurer final : public measure::Measurer {
  public:
-  FleetMeasurer(const FleetOptions& fleet, Queue queue, TuningRow tuning)
-      : fleet_(fleet), queue_(std::move(queue)), roster_(queue_), tuning_(std::move(tuning)) {}
+  FleetMeasurer(const FleetOptions& fleet, Queue queue, TuningRow tuning, std::string work)
+      : fleet_(fleet),
+        queue_(std::move(queue)),
+        roster_(queue_),
+        tuning_(std::move(tuning)),
+        work_(std::move(work)) {}
   ~FleetMeasurer() override { (void)roster_.close_tuning(tuning_.id, queue_); }
   FleetMeasurer(const FleetMeasurer&) = delete;
   FleetMeasurer& operator=(const FleetMeasurer&) = delete;
@@ -65,6 +69,7 @@ class FleetMeasurer final : public measure::Measurer {
   struct Pending {
     std::vector<std::uint64_t> ids;  // of the caller
     bool compared = false;
+    std::string payload;
   };
   struct Ended {
     Measurement measurement;
@@ -73,6 +78,8 @@ class FleetMeasurer final : public measure::Measurer {
 
   void send(const std::vector<Batch>& batches, bool compared);
   void poll();
+  Result<void> take_results();
+  Result<void> open_again();
   void look();
   void take(const TrialResult& result);
   void end(const Pending& batch, BatchResult result);
@@ -84,6 +91,7 @@ class FleetMeasurer final : public measure::Measurer {
   Queue queue_;
   Roster roster_;
   TuningRow tuning_;
+  std::string work_;  // that agents read
   std::map<std::int64_t, Pending> pending_;  // by trial of the queue
   std::size_t waiting_ = 0;                  // trials of those that are not compared
   std::deque<Ended> results_;
@@ -106,7 +114,7 @@ void FleetMeasurer::send(const std::vector<Batch>& batches, bool compared) {
   std::vector<Pending> pending;
   for (const Batch& b : batches) {
     trials.push_back({to_text(b), compared});
-    pending.emplace_back().compared = compared;
+    pending.push_back({.compared = compared, .payload = trials.back().payload});
     for (const Trial& t : b.trials) pending.back().ids.push_back(t.id);
     if (!compared) waiting_ += b.trials.size();
   }
@@ -114,6 +122,7 @@ void FleetMeasurer::send(const std::vector<Batch>& batches, bool compared) {
   Result<std::vector<std::int64_t>> ids = queue_.enqueue(tuning_.id, trials, fleet_.weight);
   while (!ids.ok() && ids.error().code == ErrorCode::kUnavailable && !interrupted() &&
          seconds_since(begin) < fleet_.patience_s) {
+    pause(kLongestPauseSeconds);  // a server that lets nobody in says so at once
     ids = queue_.enqueue(tuning_.id, trials, fleet_.weight);
   }
   if (!ids.ok()) {
@@ -175,25 +184,54 @@ std::vector<Measurement> FleetMeasurer::compare(const std::vector<Trial>& trials
 
 void FleetMeasurer::poll() {
   if (seconds_since(looked_) > kLookSeconds) look();
-  const Result<std::vector<TrialResult>> results = queue_.results(tuning_.id);
-  if (!results.ok()) {
-    if (seconds_since(reached_) > fleet_.patience_s) lose_all(results.error().message);
-    return;
+  if (const Result<void> taken = take_results(); taken.ok()) {
+    reached_ = Clock::now();
+  } else if (seconds_since(reached_) > fleet_.patience_s) {
+    lose_all(taken.error().message);
   }
-  reached_ = Clock::now();
+}
+
+Result<void> FleetMeasurer::take_results() {
+  TESSERA_TRY(const std::vector<TrialResult> results, queue_.results(tuning_.id));
   std::vector<std::int64_t> taken;
-  for (const TrialResult& r : *results) {
+  for (const TrialResult& r : results) {
     take(r);
     taken.push_back(r.trial);
   }
   if (!taken.empty()) (void)queue_.take(tuning_.id, taken);
+  return {};
+}
+
+// This tuner slept or could not reach the database, was taken to be gone, and its trials were
+// cancelled: they are another tuning now.
+Result<void> FleetMeasurer::open_again() {
+  TESSERA_DO(take_results());
+  TESSERA_TRY(const std::int64_t id, roster_.open_tuning(tuning_, work_));
+  std::vector<NewTrial> trials;
+  for (const auto& [trial, batch] : pending_) trials.push_back({batch.payload, batch.compared});
+  const Result<std::vector<std::int64_t>> ids = queue_.enqueue(id, trials, fleet_.weight);
+  if (!ids.ok()) {
+    (void)roster_.close_tuning(id, queue_);
+    return ids.error();
+  }
+  (void)queue_.cancel(tuning_.id);
+  tuning_.id = id;
+  std::size_t next = 0;
+  std::map<std::int64_t, Pending> pending;
+  for (auto& [trial, batch] : pending_) pending[(*ids)[next++]] = std::move(batch);
+  pending_ = std::move(pending);
+  helped_ = Clock::now();
+  if (fleet_.note) fleet_.note("others took this tuning to be gone; what waits is queued again");
+  return {};
 }
 
 // Who is there, and whether anybody works for this tuning.
 void FleetMeasurer::look() {
   looked_ = Clock::now();
-  if (seconds_since(seen_) > kSeenSeconds && roster_.tuning_seen(tuning_.id).ok())
-    seen_ = Clock::now();
+  if (seconds_since(seen_) > kSeenSeconds) {
+    const Result<bool> open = roster_.tuning_seen(tuning_.id);
+    if (open.ok() && (*open || open_again().ok())) seen_ = Clock::now();
+  }
   Result<std::vector<AgentRow>> here = roster_.agents();
   const Result<std::vector<HelperRow>> helpers = roster_.helpers(tuning_.id);
   const Result<QueueCounts> counts = queue_.counts_of(tuning_.id);
@@ -299,7 +337,7 @@ Result<std::unique_ptr<measure::Measurer>> start_fleet_measurer(
   tuning.labels = to_text(fleet.agents.labels);
   tuning.version = fleet.version;
   tuning.most_agents = fleet.agents.most;
-  const std::string work = to_text(Work{target, std::move(tasks), options});
+  std::string work = to_text(Work{target, std::move(tasks), options});
   if (work.size() > kMostWorkBytes) {
     return make_error(ErrorCode::kUnsupported, "{} bytes of tasks are more than agents take ({})",
                       work.size(), kMostWorkBytes);
@@ -307,7 +345,8 @@ Result<std::unique_ptr<measure::Measurer>> start_fleet_measurer(
   Roster roster(queue);
   TESSERA_DO(roster.tidy(queue));
   TESSERA_TRY(tuning.id, roster.open_tuning(tuning, work));
-  auto measurer = std::make_unique<FleetMeasurer>(fleet, std::move(queue), tuning);
+  auto measurer = std::make_unique<FleetMeasurer>(fleet, std::move(queue), tuning,
+                                                  std::move(work));
   TESSERA_DO(measurer->await_agents());
   return std::unique_ptr<measure::Measurer>(std::move(measurer));
 }

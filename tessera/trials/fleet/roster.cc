@@ -163,9 +163,14 @@ Result<void> Roster::forget_tuning(std::int64_t tuning, Queue& queue) {
   return forget(fmt::format("{}", tuning));
 }
 
-Result<void> Roster::tuning_seen(std::int64_t tuning) {
-  return connection_->execute(
-      fmt::format("UPDATE tunings SET seen = {} WHERE id = {}", now(), tuning));
+Result<bool> Roster::tuning_seen(std::int64_t tuning) {
+  TESSERA_TRY(Statement update,
+              connection_->prepare(fmt::format(
+                  "UPDATE tunings SET seen = {} WHERE id = ? AND state = {} RETURNING id", now(),
+                  static_cast<int>(kOpen))));
+  update.bind(0, tuning);
+  TESSERA_TRY(const std::vector<std::int64_t> open, integers_of(update));
+  return !open.empty();
 }
 
 Result<void> Roster::close_tuning(std::int64_t tuning, Queue& queue) {

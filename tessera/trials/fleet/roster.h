@@ -65,7 +65,8 @@ class Roster {
 
   // `work` is what its agents read (work.h). Forgets what ended a day ago, where its role may.
   Result<std::int64_t> open_tuning(const TuningRow& tuning, const std::string& work);
-  Result<void> tuning_seen(std::int64_t tuning);
+  // The heartbeat. False: it is not open any more, as when its tuner slept.
+  Result<bool> tuning_seen(std::int64_t tuning);
   // Its trials are cancelled, in a queue of the same place.
   Result<void> close_tuning(std::int64_t tuning, Queue& queue);
   // The same with those whose tuner has gone.
