@@ -3,6 +3,7 @@
 #include <set>
 
 #include "tessera/trials/fleet/simulate.h"
+#include "tessera/trials/fleet/work.h"
 #include "tests/fleet/fleet_case.h"
 #include "tests/fleet/history.h"
 #include "tests/record/both_engines.h"
@@ -251,6 +252,92 @@ TEST_P(FleetTest, ATuningWhoseTunerIsGoneIsTidiedAway) {
   ASSERT_TRUE(roster.tidy(queue).ok());
   EXPECT_EQ(queue.counts()->queued, 0);
   EXPECT_EQ(queue.counts()->cancelled, 2);
+}
+
+// As after a laptop's sleep.
+TEST_P(FleetTest, ATunerThatWasTakenToBeGoneGoesOn) {
+  ThreadAgent agent(agent_at(place("a"), "one", [](const auto& t, bool together, Measurement* m) {
+    std::this_thread::sleep_for(5ms);
+    answer_quickly(t, together, m);
+  }));
+  std::atomic<int> said = 0;
+  FleetOptions fleet = fleet_at(place("a"));
+  fleet.note = [&](const std::string& line) {
+    if (line.find("queued again") != std::string::npos) ++said;
+  };
+  auto tuning = tuning_at(fleet).value();
+  tuning->submit(trials_of(0, 60));
+  Queue queue = open();
+  Roster roster(queue);
+  const std::int64_t id = roster.tunings()->at(0).id;
+  EXPECT_TRUE(roster.tuning_seen(id).value());
+  ASSERT_TRUE(roster.close_tuning(id, queue).ok());
+  EXPECT_FALSE(roster.tuning_seen(id).value());
+  const std::vector<Measurement> all = collect_all(*tuning);
+  std::set<std::uint64_t> ids;
+  for (const Measurement& m : all) {
+    ids.insert(m.id);
+    EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+  }
+  EXPECT_EQ(all.size(), 60u);
+  EXPECT_EQ(ids.size(), 60u);
+  EXPECT_EQ(said, 1);
+  EXPECT_GT(queue.counts()->cancelled, 0);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
+// A machine where no worker starts says nothing about candidates.
+TEST_P(FleetTest, AnAgentThatCannotBeginLeavesTheTrialsToOthers) {
+  AgentOptions broken = agent_at(place("a"), "broken", answer_quickly);
+  broken.start_measurer =
+      [](std::vector<measure::MeasuredTask>, const target::Target&,
+         const measure::MeasureOptions&) -> Result<std::unique_ptr<measure::Measurer>> {
+    return make_error(ErrorCode::kUnavailable, "cannot fork workers");
+  };
+  ThreadAgent first(broken);
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  tuning->submit(trials_of(0, 20));
+  Queue queue = open();
+  Roster roster(queue);
+  const std::int64_t id = roster.tunings()->at(0).id;
+  const auto refused = [&] { return roster.helpers(id)->at(0).refused; };
+  while (refused().empty()) std::this_thread::sleep_for(5ms);
+  EXPECT_EQ(refused(), "cannot fork workers");
+  ThreadAgent second(agent_at(place("a"), "good", answer_quickly));
+  const std::vector<Measurement> all = collect_all(*tuning);
+  EXPECT_EQ(all.size(), 20u);
+  for (const Measurement& m : all) EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+  EXPECT_GT(first.end()->given_back, 0);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
+// Between its acceptance and its first trial others may write what an agent would refuse.
+TEST_P(FleetTest, AnAgentLooksAtTheWorkAgainBeforeItBegins) {
+  ThreadAgent agent(agent_at(place("a"), "careful", answer_quickly));
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  Queue queue = open();
+  Roster roster(queue);
+  const std::int64_t id = roster.tunings()->at(0).id;
+  Work greedy = work_from_text(roster.work(id).value()).value();
+  greedy.options.threads = 64;
+  auto write = queue.connection()->prepare("UPDATE tunings SET work = ? WHERE id = ?").value();
+  write.bind_bytes(0, to_text(greedy));
+  write.bind(1, id);
+  ASSERT_TRUE(write.finish().ok());
+  tuning->submit(trials_of(0, 2));
+  std::string refused;
+  while (refused.empty()) refused = roster.helpers(id)->at(0).refused;
+  EXPECT_NE(refused.find("not for the machine"), std::string::npos) << refused;
+}
+
+TEST_P(FleetTest, AnAgentNeedsALeaseThatItCanKeep) {
+  for (const auto lease : {0ms, 1ms, 3'600'001ms}) {
+    AgentOptions options = agent_at(place("a"), "hasty", answer_quickly);
+    options.lease = lease;
+    const Result<AgentTotals> totals = run_agent(options, {});
+    ASSERT_FALSE(totals.ok());
+    EXPECT_EQ(totals.error().code, ErrorCode::kInvalidArgument);
+  }
 }
 
 TEST_P(FleetTest, ASimulationCountsEveryTrialAndLeavesNothing) {

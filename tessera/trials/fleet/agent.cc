@@ -23,8 +23,10 @@ using measure::Outcome;
 
 // Of one call to the database; longer waits are made of several, and can be stopped.
 constexpr std::chrono::milliseconds kCallPatience{5'000};
+constexpr std::chrono::milliseconds kShortestLease{100}, kLongestLease{3'600'000};
 constexpr double kCollectSeconds = 0.05, kRetrySeconds = 0.5;
 constexpr std::chrono::milliseconds kIdleWait{250};
+constexpr double kLongestBeatSeconds = 5;  // far less than kAgentGoneMs
 constexpr double kLookSeconds = 2, kIdleLookSeconds = 0.5;
 // A batch is about so much work; results wait at most so long, or for so many others.
 constexpr double kBatchSeconds = 1, kReportSeconds = 0.2;
@@ -91,8 +93,9 @@ class Agent {
   Result<void> claim();
   Result<void> report();
   Result<Measurer*> crew_of(std::int64_t tuning);
-  void start_next();
-  bool start(const Claim& claim);
+  Result<void> decline(std::int64_t tuning, const std::string& why);
+  Result<void> start_next();
+  Result<bool> start(const Claim& claim);
   void refuse(const Claim& claim, const std::string& reason);
   void collect(double timeout_s);
   void drop_lost(const std::vector<std::int64_t>& held);
@@ -115,8 +118,9 @@ class Agent {
   Roster roster_;
   AgentRow row_;
   AgentTotals totals_;
-  std::set<std::int64_t> joined_, declined_, accepted_;  // tunings
-  std::list<Crew> crews_;                                // the latest first
+  std::set<std::int64_t> joined_, declined_;    // tunings
+  std::map<std::int64_t, TuningRow> accepted_;  // that may be joined
+  std::list<Crew> crews_;                       // the latest first
   std::int64_t active_ = 0;            // tuning whose trials are measured now; 0: none
   std::deque<Claim> waiting_;          // claimed, not submitted
   std::map<std::int64_t, Held> held_;  // submitted, by trial
@@ -146,7 +150,8 @@ Result<void> Agent::join() {
 
 // The heartbeat: well before the lease ends, so that one that is late does no harm.
 Result<void> Agent::beat() {
-  if (seconds_since(beaten_) < std::chrono::duration<double>(options_.lease).count() / 5) return {};
+  const double lease_s = std::chrono::duration<double>(options_.lease).count();
+  if (seconds_since(beaten_) < std::min(lease_s / 5, kLongestBeatSeconds)) return {};
   TESSERA_TRY(const AgentState state, roster_.seen(row_.id, totals_.trials, totals_.failed));
   if (state == AgentState::kDraining) draining_ = true;
   if (state == AgentState::kGone) {
@@ -166,6 +171,8 @@ void Agent::drop_lost(const std::vector<std::int64_t>& held) {
   const auto lost = [&](std::int64_t trial) { return !std::ranges::binary_search(held, trial); };
   std::erase_if(waiting_, [&](const Claim& c) { return lost(c.trial); });
   std::erase_if(held_, [&](const auto& h) { return lost(h.first); });
+  // What still runs of them is not taken for what comes of another attempt.
+  std::erase_if(places_, [&](const auto& p) { return lost(p.second.trial); });
   if (!held_.empty() || active_ == 0) return;
   for (const Crew& c : crews_) {
     if (c.tuning == active_) c.measurer->cancel();
@@ -188,7 +195,7 @@ Result<void> Agent::look() {
   }
   std::erase_if(joined_, [&](std::int64_t t) { return !open(t); });
   std::erase_if(declined_, [&](std::int64_t t) { return !open(t); });
-  std::erase_if(accepted_, [&](std::int64_t t) { return !open(t); });
+  std::erase_if(accepted_, [&](const auto& t) { return !open(t.first); });
   for (const TuningRow& t : tunings) {
     if (!joined_.contains(t.id) && !declined_.contains(t.id)) TESSERA_DO(consider(t));
   }
@@ -209,7 +216,7 @@ Result<void> Agent::consider(const TuningRow& tuning) {
     declined_.insert(tuning.id);
     return roster_.refuse(tuning.id, row_.id, why);
   }
-  accepted_.insert(tuning.id);
+  accepted_[tuning.id] = tuning;
   return enter(tuning);
 }
 
@@ -230,7 +237,7 @@ Result<void> Agent::claim() {
   return {};
 }
 
-// The workers of a tuning: those of the last few are kept.
+// The workers of a tuning: those of the last few are kept. kUnavailable: the database is not there.
 Result<Measurer*> Agent::crew_of(std::int64_t tuning) {
   const auto known = std::ranges::find(crews_, tuning, &Crew::tuning);
   if (known != crews_.end()) {
@@ -238,10 +245,18 @@ Result<Measurer*> Agent::crew_of(std::int64_t tuning) {
     return crews_.front().measurer.get();
   }
   TESSERA_TRY(const std::string text, roster_.work(tuning));
-  TESSERA_TRY(Work work, work_from_text(text));
-  TESSERA_TRY(std::unique_ptr<Measurer> measurer,
-              options_.start_measurer(std::move(work.tasks), work.target, work.options));
-  crews_.push_front({tuning, std::move(measurer)});
+  Result<Work> work = work_from_text(text);
+  if (!work.ok()) return make_error(ErrorCode::kRunFailed, "{}", work.error().message);
+  // Others may have changed it since it was accepted.
+  const auto accepted = accepted_.find(tuning);
+  const std::string why = accepted == accepted_.end()
+                              ? "it was not accepted"
+                              : why_refused(*work, accepted->second, options_);
+  if (!why.empty()) return make_error(ErrorCode::kRunFailed, "{}", why);
+  Result<std::unique_ptr<Measurer>> measurer =
+      options_.start_measurer(std::move(work->tasks), work->target, work->options);
+  if (!measurer.ok()) return make_error(ErrorCode::kRunFailed, "{}", measurer.error().message);
+  crews_.push_front({tuning, std::move(measurer).value()});
   if (crews_.size() > kMostMeasurers) crews_.pop_back();
   return crews_.front().measurer.get();
 }
@@ -257,8 +272,21 @@ void Agent::refuse(const Claim& claim, const std::string& reason) {
   ++totals_.failed;
 }
 
+// The tuning cannot be worked for here: others take what this agent holds.
+Result<void> Agent::decline(std::int64_t tuning, const std::string& why) {
+  note(fmt::format("tuning {} refused: {}", tuning, why));
+  declined_.insert(tuning);
+  joined_.erase(tuning);
+  TESSERA_DO(roster_.refuse(tuning, row_.id, why));
+  while (!done_.empty()) TESSERA_DO(report());
+  TESSERA_TRY(const std::int64_t count, queue_.give_back(row_.id));
+  totals_.given_back += count;
+  waiting_.clear();
+  return {};
+}
+
 // False: not now, since another tuning has the cores.
-bool Agent::start(const Claim& claim) {
+Result<bool> Agent::start(const Claim& claim) {
   if (!held_.empty() && claim.session != active_) return false;
   Result<Batch> batch = batch_from_text(claim.payload);
   if (!batch.ok()) {
@@ -266,9 +294,11 @@ bool Agent::start(const Claim& claim) {
     return true;
   }
   const Result<Measurer*> measurer = crew_of(claim.session);
+  if (!measurer.ok() && measurer.error().code == ErrorCode::kUnavailable) return measurer.error();
   if (!measurer.ok()) {
-    refuse(claim, measurer.error().message);
-    return true;
+    // It says nothing about the candidate.
+    TESSERA_DO(decline(claim.session, measurer.error().message));
+    return false;
   }
   active_ = claim.session;
   const std::size_t count = batch->trials.size();
@@ -288,18 +318,20 @@ bool Agent::start(const Claim& claim) {
   return true;
 }
 
-void Agent::start_next() {
+Result<void> Agent::start_next() {
   while (!waiting_.empty()) {
     const Claim& next = waiting_.front();
     const auto again = held_.find(next.trial);
     if (again != held_.end()) {
       // Its lease ran out here, and it came back: what runs counts as the new attempt.
       again->second.claim = next;
-    } else if (!start(next)) {
-      return;
+    } else {
+      TESSERA_TRY(const bool started, start(next));
+      if (!started) return {};
     }
     waiting_.pop_front();
   }
+  return {};
 }
 
 void Agent::finish(Measurement m) {
@@ -359,7 +391,7 @@ Result<void> Agent::turn() {
   TESSERA_DO(look());
   TESSERA_DO(claim());
   const bool was_idle = held_.empty();
-  start_next();
+  TESSERA_DO(start_next());
   if (was_idle) finished_ = Clock::now();
   collect(kCollectSeconds);
   TESSERA_DO(report());
@@ -379,7 +411,7 @@ void Agent::leave() {
   while (!done_.empty() && report().ok()) {
   }
   if (const Result<std::int64_t> count = queue_.give_back(row_.id); count.ok()) {
-    totals_.given_back = *count;
+    totals_.given_back += *count;
   } else {
     note(count.error().message + "; others take over what it held when its lease ends");
   }
@@ -427,6 +459,10 @@ Result<AgentTotals> Agent::run() {
 }  // namespace
 
 Result<AgentTotals> run_agent(const AgentOptions& options, const AgentCallbacks& callbacks) {
+  if (options.lease < kShortestLease || options.lease > kLongestLease) {
+    return make_error(ErrorCode::kInvalidArgument, "a lease of {} ms; 100 ms to 1 h are possible",
+                      options.lease.count());
+  }
   {
     // The tables of records come first.
     TESSERA_TRY([[maybe_unused]] const record::Database records,
