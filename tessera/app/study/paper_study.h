@@ -97,8 +97,8 @@ struct ReplaySpec {
   std::size_t most_tasks = 24;     // of each machine
   std::size_t least_records = 32;  // tasks with fewer timed candidates are left out
 };
-// kInvalidArgument also when a model of a search was trained on a task of `networks`, or its file
-// does not say on what it was.
+// kInvalidArgument also when a cost model of a search was trained on a task of `networks`, or its
+// file does not say on what it was. Files of language models never do: nothing checks those.
 Result<StudyResult> replay_study(const ReplaySpec& spec, const StudyOptions& options);
 
 // Boosted trees trained by each of the rows, with each seed, and scored on the networks held out.
