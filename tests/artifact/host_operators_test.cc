@@ -33,9 +33,9 @@ void expect_same_bits(const graph::Graph& graph, const Tensors& inputs) {
   }
 }
 
-constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16,
-                            DType::kI8,  DType::kI16, DType::kI32, DType::kI64,
-                            DType::kU8,  DType::kU16, DType::kU32, DType::kU64};
+constexpr DType kTypes[] = {DType::kF32, DType::kF64, DType::kF16, DType::kBF16, DType::kI8,
+                            DType::kI16, DType::kI32, DType::kI64, DType::kU8,   DType::kU16,
+                            DType::kU32, DType::kU64, DType::kBool};
 
 // Few values, so that many are equal; of floats also both zeros, infinities and NaN.
 HostTensor repeating(DType dtype, const Shape& shape) {
@@ -172,8 +172,25 @@ TEST(HostOperators, WrongIndicesAreRefusedWithTheNode) {
       (*loaded)->run({HostTensor(DType::kF32, {4}), HostTensor(DType::kF32, {2}), wrong});
   ASSERT_FALSE(got.ok());
   EXPECT_EQ(got.error().code, ErrorCode::kInvalidArgument);
-  EXPECT_NE(got.error().message.find("index 4 is outside a dimension of size 4"), std::string::npos)
+  EXPECT_NE(got.error().message.find(
+                "ScatterElements /head/put: index 4 is outside a dimension of size 4"),
+            std::string::npos)
       << got.error().message;
+}
+
+TEST(HostOperators, FloatsOfAByteAreRefused) {
+  for (const DType dtype : {DType::kF8E4M3, DType::kF8E5M2}) {
+    graph::GraphBuilder b("topk");
+    b.set_origin("TopK /head/topk");
+    const ValueId x = b.input("x", {dtype, {2, 11}});
+    const auto best = *b.add_node("topk", {x}, {{"axis", 1}, {"k", 3}, {"largest", 1}});
+    const auto report = compile_artifact(b.finish({best[1]}, {"places"}), target::host(),
+                                         fresh_folder() + "/net", {.name = "net"});
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.error().code, ErrorCode::kUnsupported);
+    EXPECT_NE(report.error().message.find("TopK /head/topk"), std::string::npos)
+        << report.error().message;
+  }
 }
 
 }  // namespace

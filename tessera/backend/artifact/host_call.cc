@@ -49,7 +49,11 @@ bool has_host_function(std::string_view op) { return find_row(op) != nullptr; }
 
 Result<HostCall> host_call(const exec::CompiledModel::Step& step) {
   const Row* row = find_row(step.op->name);
-  if (row == nullptr || std::ranges::count(step.omitted, true) > 0) {
+  // The runtime neither orders nor adds floats of a byte.
+  const bool short_floats = std::ranges::any_of(step.input_types, [](const graph::TensorType& t) {
+    return is_float(t.dtype) && size_bytes(t.dtype) == 1;
+  });
+  if (row == nullptr || short_floats || std::ranges::count(step.omitted, true) > 0) {
     return make_error(ErrorCode::kUnsupported, "{} ({})", step.origin, step.name);
   }
   HostCall call;

@@ -58,7 +58,9 @@ class Tables {
       } else {
         image_.point(step_table, row + offsetof(tsr_step, host), add_host_call(step));
       }
-      image_.point(step_table, row + offsetof(tsr_step, name), image_.text(step.name));
+      const bool named = step.kind != task::GroupKind::kKernel && !step.origin.empty();
+      image_.point(step_table, row + offsetof(tsr_step, name),
+                   image_.text(named ? step.origin : step.name));
     }
     auto program = zeroed<tsr_program>();
     set_common(&program.common);

@@ -203,6 +203,8 @@ static void tsr_combine(const tsr_tensor_info* type, unsigned char* to, const un
   if (how == TSR_COMBINE_ADD || how == TSR_COMBINE_MUL) {
     if (type->dl_code == TSR_DL_CODE_BFLOAT) {
       tsr_combine_half(to, from, sum, 7);
+    } else if (type->dl_code == TSR_DL_CODE_BOOL) {
+      *to = sum ? *to | *from : *to & *from;
     } else if (type->dl_code != TSR_DL_CODE_FLOAT) {
       tsr_combine_integer(to, from, sum, width);
     } else if (width == 2) {

@@ -56,7 +56,13 @@ enum {
   TSR_COMBINE_MIN = 3,
   TSR_COMBINE_MAX = 4
 };
-enum { TSR_DL_CODE_INT = 0, TSR_DL_CODE_UINT = 1, TSR_DL_CODE_FLOAT = 2, TSR_DL_CODE_BFLOAT = 4 };
+enum {
+  TSR_DL_CODE_INT = 0,
+  TSR_DL_CODE_UINT = 1,
+  TSR_DL_CODE_FLOAT = 2,
+  TSR_DL_CODE_BFLOAT = 4,
+  TSR_DL_CODE_BOOL = 6
+};
 
 typedef struct tsr_host_call {
   int32_t function;                /* TSR_HOST_... */
