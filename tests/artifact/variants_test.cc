@@ -120,6 +120,12 @@ TEST(Variants, RefusesWhatOneLibraryCannotHold) {
   refused(pair("x86-64-v3", "neoverse-v1"), "of one architecture");
   refused(pair("x86-64-v3", "h200"), "h200 is for a GPU");
   refused(pair("x86-64-v3", "x86-64-v3"), "need the same features");
+  // With another one between them that needs as many.
+  std::vector<ArtifactVariant> three = pair("x86-64-v3", "x86-64-v3");
+  three.insert(three.begin() + 1, variant("other", *target::find_target("x86-64-v3")));
+  three[1].target.features = "+avx2,+sse4.1";
+  three[0].target.features = three[2].target.features = "+avx2,+fma";
+  refused(std::move(three), "x86-64-v3 and x86-64-v3 need the same features");
 }
 
 // A library whose variants all need what this machine lacks.

@@ -294,10 +294,12 @@ Result<void> put_in_order(std::vector<ArtifactVariant>* variants) {
                         "for {}",
                         one.name, one.target.row().launches ? "a GPU" : one.target.triple);
     }
-    if (i > 0 && needs(one) == needs((*variants)[i - 1])) {
+    for (std::size_t k = 0; k < i; ++k) {
+      const ArtifactVariant& other = (*variants)[k];
+      if (needs(one) != needs(other)) continue;
       return make_error(ErrorCode::kInvalidArgument,
                         "{} and {} need the same features: only one of them could be chosen",
-                        (*variants)[i - 1].name, one.name);
+                        other.name, one.name);
     }
   }
   return {};
