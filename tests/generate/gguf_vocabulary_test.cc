@@ -60,6 +60,10 @@ TEST(GgufVocabulary, BytePairs) {
   const auto without =
       read({.more = [](Writer& w) { w.flag("tokenizer.ggml.add_bos_token", false); }});
   EXPECT_FALSE(without->add_begin);
+  for (const char* pre : {"tekken", "pixtral", "falcon3"})
+    EXPECT_TRUE(read({.pre = pre})->add_begin) << pre;
+  for (const char* pre : {"gpt-2", "qwen2", "smollm", ""})
+    EXPECT_FALSE(read({.pre = pre})->add_begin) << pre;
 }
 
 TEST(GgufVocabulary, Scores) {

@@ -96,7 +96,7 @@ Result<Vocabulary> gguf_vocabulary(const gguf::File& file) {
     v.whole_words = named->whole_words;
     // Often that of the end: a byte without a token is left out, as where such files come from.
     v.unknown.reset();
-    begins = pre == "llama3" || pre == "llama-v3" || pre == "llama-bpe";
+    begins = v.whole_words;  // the same vocabularies, where such files come from
   } else if (model == "llama" || model == "t5") {
     v.algorithm = model == "llama" ? Algorithm::kPieces : Algorithm::kUnigram;
     v.bytes_for_unknown = true;
