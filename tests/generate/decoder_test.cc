@@ -1,6 +1,7 @@
 #include "tessera/app/generate/decoder.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fstream>
 #include <optional>
 #include <thread>
@@ -281,6 +282,11 @@ TEST_F(DecoderTest, MemoryIsKeptInFiles) {
   Decoder small = open(d);
   EXPECT_EQ(load_memory(file, small, "this").error().message,
             file + ": 12 tokens: there is room for 5");
+  ASSERT_TRUE(third.step(std::span(tokens).first(2)).ok());
+  NamedTensors broken = third.memory();
+  for (NamedTensor& t : broken) t.tensor.set_float(5, std::nan(""));
+  EXPECT_EQ(third.restore(broken, 2).error().message,
+            "tensor 'past_key_values.0.key' has elements that are no finite numbers");
   ASSERT_TRUE(write_safetensors(file, {}).ok());
   EXPECT_EQ(load_memory(file, other, "this").error().message,
             file + ": not what --save-cache writes");

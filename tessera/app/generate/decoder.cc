@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <map>
 #include <mutex>
 #include <tuple>
@@ -379,6 +380,10 @@ Result<void> Decoder::restore(const NamedTensors& memory, std::int64_t position)
       return invalid("tensor '{}' is {} {}, f32 {} needed", name, to_text(at->tensor.dtype()),
                      to_text(at->tensor.shape()), to_text(wanted));
     }
+    const auto* values = at->tensor.as<float>();
+    // Those that are forgotten later are still multiplied by 0.
+    if (!std::all_of(values, values + at->tensor.size(), [](float v) { return std::isfinite(v); }))
+      return invalid("tensor '{}' has elements that are no finite numbers", name);
     rows.push_back(&at->tensor);
   }
   for (std::size_t i = 0; i < rows.size(); ++i)
