@@ -300,6 +300,34 @@ TEST(DecoderOps, PromptsAreTheAttentionThatIsFused) {
   }
 }
 
+// Nor is a number for each score part of the model, which no limit of folding would hold back.
+TEST(DecoderOps, MasksOfLongPromptsAreNotStored) {
+  constexpr std::int64_t kTokens = 9000;
+  const auto grouped =
+      make_node("GroupQueryAttention", {"q", "k", "v", "", "", "lengths", "total"}, {"y", "", ""},
+                {attr("num_heads", std::int64_t{1}), attr("kv_num_heads", std::int64_t{1}),
+                 attr("local_window_size", std::int64_t{100})});
+  const auto heads =
+      make_node("MultiHeadAttention", {"q", "k", "v"}, {"y"},
+                {attr("num_heads", std::int64_t{1}), attr("unidirectional", std::int64_t{1})});
+  for (Node node : {grouped, heads}) {
+    Graph graph;
+    for (const char* name : {"q", "k", "v"})
+      graph.inputs.push_back(value_info(name, DType::kF32, {1, kTokens, 2}));
+    graph.initializers = {{"lengths", i32({kTokens - 1})}, {"total", i32({kTokens})}};
+    graph.outputs = {output("y")};
+    node.domain = "com.microsoft";
+    graph.nodes = {node};
+    Model model = make_model(std::move(graph), 21);
+    model.opsets["com.microsoft"] = 1;
+    const auto imported = import_model(model);
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    std::size_t bytes = 0;
+    for (const graph::Value& v : imported->values) bytes += v.is_constant ? v.constant.bytes() : 0;
+    EXPECT_LT(bytes, std::size_t{1} << 20) << node.op_type;
+  }
+}
+
 TEST(DecoderOps, StatisticsOfSkipNorms) {
   const HostTensor x = tensor(DType::kF32, {1, 1, 2}, {1, 2}),
                    skip = tensor(DType::kF32, {1, 1, 2}, {0, 2}),

@@ -118,11 +118,11 @@ Term apply_masks(Formula& f, Context& c, Term scores, std::int64_t past, const O
   const Term offset = c.has(kValidKeys) && !c.has(kPastKey)
                           ? valid - f.number(DType::kI64, static_cast<double>(s[2]))
                           : f.number(DType::kI64, static_cast<double>(past));
-  const Term distance = distances(f, s[2], s[3]);
+  const Term key = key_positions(f, s[3]), query = query_positions(f, offset, s[2]);
   const auto keep = [&](Term allowed) { scores = where(allowed, scores, kMinusInfinity); };
-  if (o.causal) keep(call("le", distance, offset));
-  if (o.left >= 0) keep(call("le", offset - static_cast<double>(o.left), distance));
-  if (o.right >= 0) keep(call("le", distance, offset + static_cast<double>(o.right)));
+  if (o.causal) keep(call("le", key, query));
+  if (o.left >= 0) keep(call("le", query - static_cast<double>(o.left), key));
+  if (o.right >= 0) keep(call("le", key, query + static_cast<double>(o.right)));
   return scores;
 }
 

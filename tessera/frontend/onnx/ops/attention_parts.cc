@@ -30,20 +30,20 @@ Term per_head(Formula& f, Term x, Term y, bool values) {
   return f.reshape(product, {xs[0], xs[1], xs[2], values ? ys[3] : ys[2]});
 }
 
-Term distances(Formula& f, std::int64_t queries, std::int64_t keys) {
-  if (f.failed()) return f.value(kNoValue);
-  HostTensor t(DType::kI64, {queries, keys});
-  for (std::int64_t i = 0; i < queries; ++i) {
-    for (std::int64_t j = 0; j < keys; ++j) t.set_int(i * keys + j, j - i);
-  }
-  return f.constant(std::move(t));
-}
-
 Term counting(Formula& f, std::int64_t size, std::int64_t start) {
   if (f.failed()) return f.value(kNoValue);
   HostTensor t(DType::kI64, {size});
   for (std::int64_t i = 0; i < size; ++i) t.set_int(i, start + i);
   return f.constant(std::move(t));
+}
+
+Term key_positions(Formula& f, std::int64_t keys) {
+  return f.reshape(counting(f, keys), {1, keys});
+}
+
+Term query_positions(Formula& f, Term first, std::int64_t queries) {
+  if (f.failed() || queries == 1) return first;
+  return first + f.reshape(counting(f, queries), {queries, 1});
 }
 
 Term rotate(Formula& f, Term x, Term cosine, Term sine, bool interleaved) {

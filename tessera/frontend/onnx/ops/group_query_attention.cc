@@ -246,10 +246,10 @@ Term hide_keys(Formula& f, const Grouped& g, Term scores, Term offsets) {
     const Term end = start + static_cast<double>(g.tokens);
     return where(call("lt", counting(f, g.total), end), scores, kHidden);
   }
-  const Term distance = distances(f, g.tokens, g.total);
-  scores = where(call("le", distance, start), scores, kHidden);
+  const Term key = key_positions(f, g.total), query = query_positions(f, start, g.tokens);
+  scores = where(call("le", key, query), scores, kHidden);
   if (g.window < 0 || g.window >= g.total) return scores;
-  return where(call("lt", start - static_cast<double>(g.window), distance), scores, kHidden);
+  return where(call("lt", query - static_cast<double>(g.window), key), scores, kHidden);
 }
 
 // Softmax over the keys. With a sink, each head has a score of its own that no value belongs to.

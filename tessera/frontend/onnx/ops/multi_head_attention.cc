@@ -78,8 +78,8 @@ Result<Term> masked(Formula& f, const Context& c, Term scores, std::size_t mask,
     scores = scores + where(seen, f.number(t, 0), f.number(t, o.filter));
   }
   if (!o.causal) return scores;
-  const Term later = call("lt", f.number(DType::kI64, static_cast<double>(s.keys - s.queries)),
-                          distances(f, s.queries, s.keys));
+  const Term first = f.number(DType::kI64, static_cast<double>(s.keys - s.queries));
+  const Term later = call("lt", query_positions(f, first, s.queries), key_positions(f, s.keys));
   return where(later, -std::numeric_limits<double>::infinity(), scores);
 }
 
