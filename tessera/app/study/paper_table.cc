@@ -211,8 +211,7 @@ std::vector<PaperStudy> tlm_studies() {
       {"tlm-table-2", kTlm, "table 2", "few measurements against evolution",
        "10 measurements against 64 of Ansor: 1.40; 32: 1.45",
        "Tasks of four networks held out; against our evolution on the same recorded candidates; "
-       "what the language model was trained on is known from weights/README.md alone: its file "
-       "lists no tasks",
+       "the file of the language model does not list its tasks",
        written, "1,10,32"},
       {"tlm-table-3", kTlm, "table 3", "the same against MetaSchedule",
        "10 measurements against 64: 1.41; against 1,000: 0.96",

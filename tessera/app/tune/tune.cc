@@ -249,7 +249,7 @@ Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks&
   }
   if (const int ended = copies ? copies->ended() : 0; ended > 0) {
     session->note(
-        fmt::format("{} of {} copies of the model ended early: not all was timed beside so many",
+        fmt::format("{} of {} copies of the model ended early: later times had less contention",
                     ended, options.contention));
   }
   session->end(result.state);
