@@ -250,6 +250,9 @@ TEST(ContribImport, MatMulOfFewBits) {
   wide.attributes[2] = attr("bits", std::int64_t{4});
   wide.attributes[3] = attr("block_size", std::int64_t{0});
   EXPECT_THAT(refusal(wide, {a, known(b), known(scales)}), HasSubstr("blocks of 0"));
+  OneNode prepacked = node;
+  prepacked.attributes.push_back(attr("weight_prepacked", std::int64_t{1}));
+  EXPECT_THAT(refusal(prepacked, {a, known(b), known(scales)}), HasSubstr("weight_prepacked=1"));
   // Sizes whose product is 2^64 are not those of no bytes.
   wide.attributes[1] = attr("N", std::int64_t{1} << 60);
   wide.attributes[3] = attr("block_size", std::int64_t{32});

@@ -26,6 +26,8 @@ Result<Blocks> read_blocks(Context& c) {
   TESSERA_TRY(b.columns, c.integer("N"));
   TESSERA_TRY(b.bits, c.integer("bits", 4));
   TESSERA_TRY(b.size, c.integer("block_size"));
+  TESSERA_TRY(const std::int64_t prepacked, c.integer("weight_prepacked", 0));
+  if (prepacked != 0) return make_error(ErrorCode::kUnsupported, "weight_prepacked={}", prepacked);
   TESSERA_TRY(const std::int64_t accuracy, c.integer("accuracy_level", 0));
   b.rounds = accuracy == kBytesSuffice;
   if (b.bits != 2 && b.bits != 4 && b.bits != 8)
