@@ -52,7 +52,7 @@ std::vector<Term> norm_statistics(Formula& f, const Context& c, Term x, bool sim
 // x + skip + bias?, normalised over the last axis. `simplified` has no bias of the norm and divides
 // by the root of the mean square. Outputs 1 and 2 are the statistics, output 3 the sum.
 Result<Values> skip_norm(Context& c, bool simplified) {
-  TESSERA_TRY(const double epsilon, c.number("epsilon", simplified ? 1e-5 : 1e-12));
+  TESSERA_TRY(const double epsilon, c.number("epsilon", 1e-12));
   if (c.rank(0) < 1) return invalid("an input of rank 2 or 3 is needed");
   const std::size_t bias = simplified ? 3 : 4;
   Formula f(c);
