@@ -58,7 +58,7 @@ Result<Mixture> read_mixture(const Context& c) {
   m.width = x.back();
   m.experts = c.shape(1)[1];
   m.tokens = c.shape(1)[0];
-  if (m.tokens * m.width != elements(x) || m.experts < 1 || m.width < 1)
+  if (m.experts < 1 || m.width < 1 || elements(Shape(x.begin(), x.end() - 1)) != m.tokens)
     return invalid("router_probs {} for input {}", to_text(c.shape(1)), to_text(x));
   TESSERA_TRY(m.chosen, c.integer("k", 1));
   if (m.chosen < 1 || m.chosen > m.experts)
@@ -199,13 +199,14 @@ class Experts {
     const bool gated = m_.activation == "swiglu";
     if (f_.failed()) return f_.error();
     const std::int64_t columns = f_.shape(first)[2], half = columns / 2;
+    const bool third = c_.has(layers_[2].weights);
     if (gated && m_.fusion != 0) {
+      if (third) return invalid("swiglu_fusion={} with a third layer", m_.fusion);
       if (columns % 2 != 0) return invalid("a gate of {} columns", columns);
       const std::int64_t step = m_.fusion == 1 ? 2 : 1;
       return swiglu(slice(f_, first, 2, 0, half, step),
                     slice(f_, first, 2, step == 2 ? 1 : half, half, step));
     }
-    const bool third = c_.has(layers_[2].weights);
     if (!third) {
       if (gated) return invalid("swiglu without a third layer");
       return function(first);
@@ -236,8 +237,7 @@ class Experts {
   const Layers& layers_;
 };
 
-Result<Values> mixture(Context& c, const Layers& layers, bool given_weights) {
-  TESSERA_TRY(const Mixture m, read_mixture(c));
+Result<Values> mixture(Context& c, const Mixture& m, const Layers& layers, bool given_weights) {
   Formula f(c);
   const Term scores = f.wide(1);
   const Term given = given_weights ? f.wide(kRouterWeights)
@@ -248,7 +248,10 @@ Result<Values> mixture(Context& c, const Layers& layers, bool given_weights) {
   return f.result({f.cast(f.reshape(y, c.shape(0)), c.dtype(0))});
 }
 
-Result<Values> import_moe(Context& c) { return mixture(c, kPlain, false); }
+Result<Values> import_moe(Context& c) {
+  TESSERA_TRY(const Mixture m, read_mixture(c));
+  return mixture(c, m, kPlain, false);
+}
 
 Result<Values> import_qmoe(Context& c) {
   TESSERA_TRY(const std::string type, c.word("quant_type", "int"));
@@ -262,7 +265,10 @@ Result<Values> import_qmoe(Context& c) {
   if (given && c.shape(kRouterWeights) != c.shape(1))
     return invalid("router_weights {} and router_probs {}", to_text(c.shape(kRouterWeights)),
                    to_text(c.shape(1)));
-  return mixture(c, kQuantized, given);
+  TESSERA_TRY(Mixture m, read_mixture(c));
+  // ONNX Runtime takes the softmax of the chosen scores alone, whatever the attribute says.
+  if (!given) m.normalised = true;
+  return mixture(c, m, kQuantized, given);
 }
 
 }  // namespace
