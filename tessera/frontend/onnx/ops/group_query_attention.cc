@@ -69,7 +69,7 @@ Result<void> read_group_options(const Context& c, Grouped& g) {
   g.rotary = rotary != 0;
   g.interleaved = interleaved != 0;
   g.causal = causal != 0;
-  g.smooth = smooth != 0 || c.has(kSink);
+  g.smooth = smooth == 1 || c.has(kSink);  // -1, the default, may be written out
   TESSERA_TRY(g.window, c.integer("local_window_size", -1));
   if (g.window == 0 || g.window < -1 || (g.window > 0 && !g.causal))
     return invalid("local_window_size={} with causal={}", g.window, causal);
@@ -149,6 +149,7 @@ Result<Grouped> read_grouped(const Context& c) {
   g.packed = !c.has(kKey);
   if (c.rank(kQuery) != 3) return invalid("query must have rank 3");
   const Shape query = c.shape(kQuery);
+  if (g.heads > query[2]) return invalid("query of width {} for {} heads", query[2], g.heads);
   const std::int64_t parts = g.heads + (g.packed ? 2 * g.kv_heads : 0);
   if (query[2] % parts != 0 || query[2] == 0)
     return invalid("query of width {} for {} heads", query[2], parts);
@@ -178,9 +179,12 @@ class Projections {
   Projections(Formula& f, Context& c, const Grouped& g, Term offsets) : f_(f), c_(c), g_(g) {
     if (!g.rotary || f.failed()) return;
     const auto lead = static_cast<std::int64_t>(f.shape(offsets).empty() ? 1 : f.shape(offsets)[0]);
-    const Term positions = c.has(kPositions)
-                               ? f.in(kPositions)
-                               : f.reshape(offsets, {lead, 1}) + counting(f, g.tokens);
+    const bool given = c.has(kPositions), empty = g.batch == 0 || g.tokens == 0;
+    // Of the positions of a first prompt, the first one says where every sequence begins.
+    const Term positions =
+        given && (empty || !g.first())
+            ? f.in(kPositions)
+            : (given ? first_position(f) : f.reshape(offsets, {lead, 1})) + counting(f, g.tokens);
     cosine_ = table(kCosine, positions);
     sine_ = table(kSine, positions);
   }
@@ -204,6 +208,10 @@ class Projections {
     return by_head(x);
   }
   Term by_head(Term x) const { return transpose(f_, x, {0, 2, 1, 3}); }
+  static Term first_position(Formula& f) {
+    const Term all = f.cast(f.in(kPositions), DType::kI64);
+    return slice(f, slice(f, all, 0, 0, 1), 1, 0, 1);
+  }
   // Rows of a table as [batch, tokens, 1, half].
   Term table(std::size_t i, Term positions) const {
     const Term rows = f_.op("gather", {f_.in(i), positions}, {{"axis", std::int64_t{0}}});
