@@ -95,9 +95,11 @@ gqa("GqaNorms", [*QKV, *CACHE, i32(6), total(7), *TABLES, *[NONE] * 5, *NORMS], 
     instead=[normed(QKV[0], NORMS[0], 0.001), normed(QKV[1], NORMS[1], 0.001), QKV[2], *CACHE, i32(6), total(7), *TABLES])
 gqa("GqaPartlyRotated", [P(1, 1, 64), P(1, 1, 32, step=29), P(1, 1, 32, step=43), P(1, 1, 2, 32, step=31), P(1, 1, 2, 32, step=59), i32(2), total(3), *TABLES], {"do_rotary": 1})
 gqa("GqaPositions", [*QKV, *CACHE, i32(6), total(7), *TABLES, Exact("i64", [[2, 0, 5]])], {"do_rotary": 1})
+gqa("GqaPositionsOfPrompt", [P(2, 3, 32), P(2, 3, 16, step=29), P(2, 3, 16, step=43), NONE, NONE, i32(2, 2), total(3), *TABLES, Exact("i64", [[2, 0, 5], [1, 1, 1]])], {"do_rotary": 1}, outputs=ALL)
 gqa("GqaWindow", [*QKV, *CACHE, i32(6), total(7)], {"local_window_size": 3})
 gqa("GqaSoftcapAndBias", [*QKV, *CACHE, i32(6), total(7), NONE, NONE, NONE, P(1, 2, 3, 7, step=13)], {"softcap": 1.5})
 gqa("GqaSmooth", [*QKV, *CACHE, i32(6), total(7)], {"smooth_softmax": 1})
+gqa("GqaNotSmooth", [*QKV, *CACHE, i32(6), total(7)], {"smooth_softmax": -1})
 gqa("GqaSinkAndWindow", [*QKV, *CACHE, i32(6), total(7), NONE, NONE, NONE, NONE, P(2, step=77)], {"local_window_size": 2})
 gqa("GqaScoresBefore", [*QKV, *CACHE, i32(6), total(7)], {"qk_output": 1, "softcap": 1.5}, outputs=(True, False, False, True))
 gqa("GqaScoresAfter", [*QKV, *CACHE, i32(6), total(7)], {"qk_output": 2}, outputs=(True, False, False, True))
@@ -177,6 +179,7 @@ case("GatherPairs", "GatherBlockQuantized", [Table(3, 8), Exact("i64", [2, 1]), 
 case("SkipNormAndSum", "SkipLayerNormalization", [P(2, 3, 8), P(2, 3, 8, step=29), P(8, step=43), P(8, step=31), P(8, step=59)], {"epsilon": 1e-5}, (True, False, False, True))
 case("SkipOfOneSequence", "SkipLayerNormalization", [P(2, 3, 8), P(3, 8, step=29), P(8, step=43)], {"epsilon": 1e-5}, (True, False, False, True))
 case("SkipRmsAndSum", "SkipSimplifiedLayerNormalization", [P(2, 3, 8), P(2, 3, 8, step=29), P(8, step=43), P(8, step=59)], {"epsilon": 1e-5}, (True, False, False, True))
+case("SkipRmsOfSmallNumbers", "SkipSimplifiedLayerNormalization", [Exact("f32", [[[1e-4, 2e-4]]]), Exact("f32", [[[1e-4, 0]]]), P(2, step=43)], {})
 case("LayerNormOfOpset11", ":LayerNormalization", [P(2, 3, 8), P(8, step=43), P(8, step=31)], {"epsilon": 1e-5}, opset=11)
 
 
@@ -211,6 +214,7 @@ experts("MoeSwigluOfThree", "MoE", [Exact("f32", TURNS[0].value()[:, 0::2]), Exa
 
 NARROW = [Table(4, 16, 8), P(4, 16, step=17), P(4, 16, step=23), Table(4, 16, 8), P(4, 16, step=19), P(4, 16, step=31)]
 experts("QMoeNibbles", "QMoE", NARROW, {"activation_type": "silu", "normalize_routing_weights": 1})
+experts("QMoeNotNormalised", "QMoE", NARROW, {"activation_type": "silu"})
 experts("QMoeBlocks", "QMoE", [Table(4, 32, 16), P(4, 32, 1, step=17), NONE, Table(4, 16, 32), P(4, 16, 2, step=19), NONE, NONE, NONE, NONE, Table(4, 32, 1), Table(4, 16, 2)],
         {"activation_type": "silu", "expert_weight_bits": 8, "block_size": 16, "normalize_routing_weights": 1})
 experts("QMoeRouted", "QMoE", [*NARROW, *[NONE] * 6, Exact("f32", (np.abs(P(5, 4, step=61).value()) + 0.25).tolist())], {"activation_type": "silu"})

@@ -122,6 +122,11 @@ TEST(DecoderOps, GroupedAttentionSaysWhatItRefuses) {
               HasSubstr("k_quant_type PER_TENSOR"));
   EXPECT_THAT(attribute("kv_num_heads", 3), HasSubstr("2 heads of queries for 3"));
   EXPECT_THAT(attribute("num_heads", 5), HasSubstr("width 32 for 5 heads"));
+  DecoderCase wide = decoder_case("GqaPromptPackedRotary");  // as many heads as add up to -1
+  for (Attribute& a : wide.node.attributes) {
+    if (a.name.ends_with("num_heads")) a.value = std::int64_t{6148914691236517205};
+  }
+  EXPECT_THAT(refusal(wide.node, wide.operands), HasSubstr("query of width 64"));
   EXPECT_THAT(attribute("local_window_size", 0), HasSubstr("local_window_size=0"));
   EXPECT_THAT(attribute("qk_output", 3), HasSubstr("qk_output 3"));
   const auto operand = [](std::size_t i, const Operand& x) { return refused("GqaChunk", i, x); };
@@ -212,6 +217,8 @@ TEST(DecoderOps, ExpertsSayWhatTheyRefuse) {
   EXPECT_THAT(refused("MoeOfOne", 2, pattern({3, 8, 16}, 1)), HasSubstr("weights 3x8x16"));
   EXPECT_THAT(refused("MoeOfOne", 2, pattern({4, 8, 15}, 1)), HasSubstr("depth of 16"));
   EXPECT_THAT(refused("MoeOfOne", 4, pattern({4, 15, 8}, 1)), HasSubstr("width 15 for 16"));
+  EXPECT_THAT(refused("MoeSwigluOfThree", attr("swiglu_fusion", std::int64_t{2})),
+              HasSubstr("swiglu_fusion=2 with a third layer"));
   DecoderCase odd = decoder_case("MoeSwiglu");
   odd.operands[2] = pattern({4, 15, 16}, 1);
   odd.operands[3] = omitted();
