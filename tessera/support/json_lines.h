@@ -14,7 +14,10 @@ namespace tessera {
 template <class Read>
 auto converse(LineProgram& program, const nlohmann::json& question, const Read& read)
     -> Result<decltype(read(question))> {
-  TESSERA_TRY(const std::string reply, program.ask(question.dump()));
+  // Bytes that are no UTF-8, in names of users, are replaced.
+  using Json = nlohmann::json;
+  TESSERA_TRY(const std::string reply,
+              program.ask(question.dump(-1, ' ', false, Json::error_handler_t::replace)));
   try {
     return read(nlohmann::json::parse(reply));
   } catch (const std::exception& e) {

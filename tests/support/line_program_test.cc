@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tessera/support/json_lines.h"
+
 namespace tessera {
 namespace {
 
@@ -53,6 +55,17 @@ TEST(LineProgram, AnswersHaveALimit) {
   const auto reply = (*talks)->ask("x");
   ASSERT_FALSE(reply.ok());
   EXPECT_NE(reply.error().message.find("more than 100000 bytes"), std::string::npos);
+}
+
+TEST(LineProgram, QuestionsMayHoldAnyBytes) {
+  const auto program = LineProgram::start("cat");
+  const nlohmann::json question = {{"name", "a\xff"}, {"count", 2}};
+  const auto name = [](const nlohmann::json& j) { return j.at("name").get<std::string>(); };
+  EXPECT_EQ(converse(**program, question, name).value(), "a\xef\xbf\xbd");
+  const auto wrong = converse(**program, question,
+                              [](const nlohmann::json& j) { return j.at("size").get<int>(); });
+  ASSERT_FALSE(wrong.ok());
+  EXPECT_NE(wrong.error().message.find("cat: answered '{"), std::string::npos);
 }
 
 TEST(LineProgram, TheFirstReasonStays) {
