@@ -89,6 +89,19 @@ TEST(Tensorize, Dot4OfHalvesOfBytes) {
   expect_refused(halves_product(true), kDot4, "the factors are not casts of i8 or u8 to i32");
 }
 
+TEST(Tensorize, RefusesComparisonsOfBytes) {
+  te::DagBuilder b("product");
+  const ir::Buffer x = b.input("A", DType::kI8, {6, 16});
+  const ir::Buffer w = b.constant("B", DType::kU8, {16, 8});
+  const auto value = [&](const Indices& i, const Indices& r) {
+    const ir::Expr small = ir::lt(at(w, {r[0], i[1]}), ir::int_like({DType::kU8}, 3));
+    return ir::cast(DType::kI32, at(x, {i[0], r[0]})) * ir::cast(DType::kI32, small);
+  };
+  expect_refused(
+      b.build({b.reduce("C", te::Reducer::kSum, {{"i", 6}, {"j", 8}}, {{"k", 16}}, value)}), kDot4,
+      "the factors are not casts of i8 or u8 to i32");
+}
+
 // What is left of a tile is an instruction of fewer lanes, where there are several and where the
 // sums are stored by another stage.
 TEST(Tensorize, TheRestOfAVectorIsAShorterOne) {

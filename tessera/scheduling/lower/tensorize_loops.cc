@@ -165,11 +165,11 @@ class TensorizeLoops final : public ir::Mutator {
     });
     return plain && found && reaches(e, found) ? found : nullptr;
   }
-  // Through binary operations alone.
+  // Through binary operations alone, all of its type.
   static bool reaches(const ir::Expr& e, const ir::Load* load) {
     if (e.get() == load) return true;
     const auto* binary = e.as<ir::Binary>();
-    return binary && binary->type == e.type() && binary->a.dtype() == load->type.dtype &&
+    return binary && e.type() == load->type &&
            (reaches(binary->a, load) || reaches(binary->b, load));
   }
 
