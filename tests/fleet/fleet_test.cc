@@ -353,6 +353,14 @@ TEST_P(FleetTest, ASimulationCountsEveryTrialAndLeavesNothing) {
   EXPECT_EQ(queue.connection()->query_integer("SELECT count(*) FROM trials").value(), 0);
   EXPECT_EQ(queue.connection()->query_integer("SELECT count(*) FROM attempts").value(), 0);
   EXPECT_TRUE(Roster(queue).agents()->empty());
+  std::atomic<int> asked = 0;
+  const Result<Simulated> half =
+      simulate({.database = place("a"), .agents = 2, .trials = 5'000, .interrupted = [&] {
+                  return ++asked > 8;
+                }});
+  ASSERT_FALSE(half.ok());
+  EXPECT_EQ(half.error().message, "interrupted");
+  EXPECT_EQ(queue.connection()->query_integer("SELECT count(*) FROM trials").value(), 0);
   EXPECT_FALSE(simulate({.database = place("a"), .agents = 0}).ok());
   EXPECT_FALSE(simulate({.database = place("a"), .batch = kMostClaimed + 1}).ok());
 }

@@ -50,11 +50,14 @@ auto timed(std::vector<double>* times_ms, const Call& call) {
   return result;
 }
 
-Result<Tally> work(const SimulateOptions& options, std::int64_t tuning) {
-  TESSERA_TRY(Queue queue, Queue::open(options.database));
-  Roster roster(queue);
-  TESSERA_TRY(const std::int64_t agent, roster.add_agent({.name = "simulated"}));
-  TESSERA_TRY([[maybe_unused]] const bool joined, roster.join(tuning, agent, 0));
+Result<void> check_goes_on(const SimulateOptions& options) {
+  if (!options.interrupted || !options.interrupted()) return {};
+  return make_error(ErrorCode::kUnavailable, "interrupted");
+}
+
+// Until nothing waits.
+Result<Tally> take_turns(const SimulateOptions& options, Queue& queue, Roster& roster,
+                         std::int64_t tuning, std::int64_t agent) {
   Tally tally;
   Clock::time_point beaten = Clock::now();
   const std::string result = text_of(options.result_bytes);
@@ -71,27 +74,43 @@ Result<Tally> work(const SimulateOptions& options, std::int64_t tuning) {
       TESSERA_TRY(const std::vector<std::int64_t> accepted,
                   timed(&tally.reports_ms, [&] { return queue.report(agent, results); }));
       tally.reported += std::ssize(accepted);
+      TESSERA_DO(check_goes_on(options));
       if (seconds_since(beaten) < kBeatSeconds) continue;
       TESSERA_TRY([[maybe_unused]] const AgentState state, roster.seen(agent, tally.reported, 0));
       TESSERA_TRY([[maybe_unused]] const std::vector<std::int64_t> held,
                   queue.renew(agent, kLease));
+      TESSERA_TRY([[maybe_unused]] const bool open, roster.tuning_seen(tuning));
       ++tally.heartbeats;
       beaten = Clock::now();
     }
   }
-  TESSERA_DO(roster.remove_agent(agent));
+  return tally;
+}
+
+Result<Tally> work(const SimulateOptions& options, std::int64_t tuning) {
+  TESSERA_TRY(Queue queue, Queue::open(options.database));
+  Roster roster(queue);
+  TESSERA_TRY(const std::int64_t agent, roster.add_agent({.name = "simulated"}));
+  TESSERA_TRY([[maybe_unused]] const bool joined, roster.join(tuning, agent, 0));
+  Result<Tally> tally = take_turns(options, queue, roster, tuning, agent);
+  const Result<void> removed = roster.remove_agent(agent);
+  if (tally.ok() && !removed.ok()) return removed.error();
   return tally;
 }
 
 Result<Simulated> run(const SimulateOptions& options, std::int64_t tuning, Queue& queue) {
+  Roster roster(queue);
   Simulated out;
   Clock::time_point begin = Clock::now();
   const std::string payload = text_of(options.payload_bytes);
   for (std::int64_t left = options.trials; left > 0;) {
+    TESSERA_DO(check_goes_on(options));
     const auto count = std::min<std::int64_t>(left, kEnqueuedAtOnce);
     const std::vector<NewTrial> trials(static_cast<std::size_t>(count), NewTrial{payload});
     TESSERA_TRY([[maybe_unused]] const std::vector<std::int64_t> ids,
                 queue.enqueue(tuning, trials));
+    // Or agents that work beside it take its tuner to be gone.
+    TESSERA_TRY([[maybe_unused]] const bool open, roster.tuning_seen(tuning));
     left -= count;
   }
   out.enqueue_s = seconds_since(begin);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "tessera/support/result.h"
@@ -15,6 +16,7 @@ struct SimulateOptions {
   int batch = 1;     // results of one report
   int claimed = 64;  // trials of one claim
   std::int64_t payload_bytes = 1'500, result_bytes = 300;
+  std::function<bool()> interrupted;  // asked between calls, by every agent
 };
 
 struct Simulated {
@@ -25,7 +27,8 @@ struct Simulated {
   double claim_p50_ms = 0, claim_p99_ms = 0, report_p50_ms = 0, report_p99_ms = 0;
 };
 
-// Leaves nothing in the queue. kRunFailed: a trial was lost or counted twice.
+// Leaves nothing in the queue. kRunFailed: a trial was lost or counted twice; kUnavailable:
+// interrupted, or the database cannot be reached.
 Result<Simulated> simulate(const SimulateOptions& options);
 
 }  // namespace tessera::fleet

@@ -2,6 +2,7 @@
 #include "tessera/trials/fleet/simulate.h"
 
 #include "tessera/app/cli/common/command.h"
+#include "tessera/app/cli/common/progress.h"
 #include "tessera/app/cli/db/db.h"
 #include "tessera/app/cli/fleet/fleet.h"
 
@@ -10,7 +11,10 @@ namespace tessera::cli {
 int fleet_simulate(const FleetArgs& args) {
   fleet::SimulateOptions options = args.simulation;
   options.database = database_path(args.db);
+  options.interrupted = interrupted;
+  catch_interrupt();
   const Result<fleet::Simulated> s = fleet::simulate(options);
+  if (!s && interrupted()) return interrupt_code();
   if (!s) return report(s.error());
   const double rate = static_cast<double>(s->trials) / s->wall_s;
   if (args.json) {

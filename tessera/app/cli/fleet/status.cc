@@ -22,8 +22,7 @@ struct Tuning {
   fleet::TuningRow row;
   fleet::QueueCounts counts;
   std::vector<fleet::HelperRow> helpers;
-
-  auto agents() const { return std::ranges::count(helpers, "", &fleet::HelperRow::refused); }
+  std::int64_t agents = 0;  // that are here and work for it
 };
 
 struct Status {
@@ -37,9 +36,13 @@ Result<Status> status_of(const fleet::Queue& queue) {
   TESSERA_TRY(out.agents, roster.agents());
   TESSERA_TRY(const std::vector<fleet::TuningRow> tunings, roster.tunings());
   for (const fleet::TuningRow& row : tunings) {
-    Tuning t{row, {}, {}};
+    Tuning t{row, {}, {}, 0};
     TESSERA_TRY(t.counts, queue.counts_of(row.id));
     TESSERA_TRY(t.helpers, roster.helpers(row.id));
+    t.agents = std::ranges::count_if(t.helpers, [&](const fleet::HelperRow& h) {
+      return h.refused.empty() &&
+             std::ranges::find(out.agents, h.agent, &fleet::AgentRow::id) != out.agents.end();
+    });
     out.tunings.push_back(std::move(t));
   }
   return out;
@@ -63,7 +66,7 @@ void print_status(const Status& s) {
              "agents", "threads", "tuning");
   for (const Tuning& t : s.tunings) {
     fmt::print("{:>5} {:>7} {:>7} {:>7} {:>7} {:>7}  {}\n", t.row.id, t.counts.queued,
-               t.counts.claimed, t.counts.done + t.counts.given_up, t.agents(), t.row.threads,
+               t.counts.claimed, t.counts.done + t.counts.given_up, t.agents, t.row.threads,
                t.row.name);
     for (const fleet::HelperRow& h : t.helpers) {
       if (!h.refused.empty()) fmt::print("      agent {} refused: {}\n", h.agent, h.refused);
@@ -102,7 +105,7 @@ Json json_of(const Status& s) {
                        {"claimed", t.counts.claimed},
                        {"done", t.counts.done},
                        {"given_up", t.counts.given_up},
-                       {"agents", t.agents()},
+                       {"agents", t.agents},
                        {"refused", refused}});
   }
   return {{"agents", agents}, {"tunings", tunings}};
