@@ -121,9 +121,9 @@ class Agent {
   std::set<std::int64_t> joined_, declined_;    // tunings
   std::map<std::int64_t, TuningRow> accepted_;  // that may be joined
   std::list<Crew> crews_;                       // the latest first
-  std::int64_t active_ = 0;            // tuning whose trials are measured now; 0: none
-  std::deque<Claim> waiting_;          // claimed, not submitted
-  std::map<std::int64_t, Held> held_;  // submitted, by trial
+  std::int64_t active_ = 0;                     // tuning whose trials are measured now; 0: none
+  std::deque<Claim> waiting_;                   // claimed, not submitted
+  std::map<std::int64_t, Held> held_;           // submitted, by trial
   struct Place {
     std::int64_t trial = 0;
     std::size_t index = 0;

@@ -91,7 +91,7 @@ class FleetMeasurer final : public measure::Measurer {
   Queue queue_;
   Roster roster_;
   TuningRow tuning_;
-  std::string work_;  // that agents read
+  std::string work_;                         // that agents read
   std::map<std::int64_t, Pending> pending_;  // by trial of the queue
   std::size_t waiting_ = 0;                  // trials of those that are not compared
   std::deque<Ended> results_;
@@ -345,8 +345,7 @@ Result<std::unique_ptr<measure::Measurer>> start_fleet_measurer(
   Roster roster(queue);
   TESSERA_DO(roster.tidy(queue));
   TESSERA_TRY(tuning.id, roster.open_tuning(tuning, work));
-  auto measurer = std::make_unique<FleetMeasurer>(fleet, std::move(queue), tuning,
-                                                  std::move(work));
+  auto measurer = std::make_unique<FleetMeasurer>(fleet, std::move(queue), tuning, std::move(work));
   TESSERA_DO(measurer->await_agents());
   return std::unique_ptr<measure::Measurer>(std::move(measurer));
 }

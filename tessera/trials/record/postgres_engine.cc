@@ -334,9 +334,8 @@ Result<void> PostgresEngine::commit() {
 
 // The connection went away while the server was asked to commit: it may have, or not.
 Result<void> PostgresEngine::find_out(const std::string& number, const Error& lost) {
-  const Error not_known =
-      make_error(ErrorCode::kUnavailable, "{}; whether the last batch was written is not known",
-                 lost.message);
+  const Error not_known = make_error(
+      ErrorCode::kUnavailable, "{}; whether the last batch was written is not known", lost.message);
   for (Backoff pauses(patience_);;) {
     Result<SessionHandle> taken = take();
     if (!taken.ok()) return fail({not_known});

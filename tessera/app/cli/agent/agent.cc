@@ -1,6 +1,7 @@
 // tessera agent: measures for the tunings of a team on this machine.
 #include "tessera/trials/fleet/agent.h"
 
+#include <algorithm>
 #include <csignal>
 #include <memory>
 
@@ -49,7 +50,8 @@ Result<fleet::AgentOptions> agent_options(const AgentArgs& args) {
     TESSERA_TRY(const fleet::Labels labels, fleet::labels_from_text(text));
     for (const auto& [name, value] : labels) o.labels[name] = value;
   }
-  o.lease = std::chrono::milliseconds(static_cast<std::int64_t>(args.lease_s * 1000));
+  const double lease_ms = std::min(args.lease_s * 1000, 1e12);  // run_agent() says what is possible
+  o.lease = std::chrono::milliseconds(static_cast<std::int64_t>(lease_ms));
   o.once = args.once;
   o.idle_exit_s = args.idle_exit_s;
   o.calibration_s = measure::CalibrationKernel().run(kCalibrationRuns);
