@@ -44,7 +44,7 @@ usage: ./do COMMAND [ARGUMENTS]
   deb [--arch x86_64|aarch64]
                   build/tessera_VERSION_ARCH.deb of the same files: /usr/bin/tessera, manual pages, completions, headers
   wheel [--arch x86_64|aarch64]
-                  build/wheel/tessera-VERSION-*.whl, the Python package, and its tests in an environment of their own
+                  build/wheel/tessera_compiler-VERSION-*.whl, the Python package, and its tests in an environment of their own
   walk            a new user's first hour from the package: own model, C, C++, Python, cross, signals, full disk
   lint [--all | --since REVISION] [--budget SECONDS]
                   check the wording and the length of documents, the format of the files and clang-tidy 14 on the lines
@@ -52,7 +52,8 @@ usage: ./do COMMAND [ARGUMENTS]
   sanitize [--since REVISION] [--budget SECONDS]
                   the tests of every folder under sanitizers; --since: of the folders that changed and of those that
                   include them, as far as the budget allows
-  nightly         what is too long for every change: all tests, sanitizers on every folder, the fuzzers for an hour
+  nightly         what is too long for every change: all tests, the Python package beside PyTorch, sanitizers on every
+                  folder, the fuzzers for an hour
   fuzz [SECONDS]  build the fuzzers with clang and run each for SECONDS (60)
   clean           remove build/
   help            this text
@@ -236,10 +237,14 @@ cmd_deb() {
   tools/deb.sh "$@"
 }
 
+# Asked for as a command: whoever has Python may have it from elsewhere.
+install_python() {
+  if is_debian && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then install_missing python3-venv python3-dev; fi
+}
+
 cmd_wheel() {
   install_for "${packages[@]}" libzstd-dev xz-utils git
-  # Asked for as a command: whoever has Python may have it from elsewhere.
-  if is_debian && ! python3 -c 'import ensurepip, venv' 2>/dev/null; then install_missing python3-venv python3-dev; fi
+  install_python
   tools/wheel.sh "$@"
 }
 
@@ -359,14 +364,22 @@ cmd_sanitize() {
 # Everything that takes too long for every change; docs/design/testing.md says what.
 cmd_nightly() {
   [ $# -eq 0 ] || { usage >&2; exit 2; }
-  local failed=() fuzzers
+  local failed=() fuzzers status=0
   cmd_deps --train
+  install_python
   if is_debian; then install_missing clang-14 libclang-rt-14-dev; fi
   configure_and_build release -DTESSERA_TESTS=ON
   say "the tests of every change"
   ctest --preset release || failed+=(tests)
   say "the tests that are only for the night"
   ctest --test-dir build/release -L nightly --parallel "$(nproc)" --output-on-failure || failed+=(nightly)
+  say "the Python package beside PyTorch"
+  TESSERA_TEST_TORCH=1 tests/python/run.sh --build "$build_dir" || status=$?
+  case $status in
+    0) ;;
+    77) say "LEFT OUT: the Python package beside PyTorch" ;;
+    *) failed+=(pytorch) ;;
+  esac
   # As processes of their own: left of `||` this one would go on after any command of theirs that fails.
   ./do sanitize || failed+=(sanitizers)
   fuzzers=$(grep -rhoE '^ *tessera_fuzzer\(' --include=CMakeLists.txt tests | wc -l)

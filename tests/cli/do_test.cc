@@ -33,7 +33,7 @@ class Nightly : public ::testing::Test {
     for (const char* tool :
          {"tools/cmake", "tools/ctest", "tools/dpkg-query", "tools/apt-get", "tools/clang++-14",
           "build/debug/bin/support_tests", "build/tsan/bin/support_tests",
-          "build/fuzz/bin/a_fuzzer", "build/fuzz/bin/b_fuzzer"}) {
+          "build/fuzz/bin/a_fuzzer", "build/fuzz/bin/b_fuzzer", "tests/python/run.sh"}) {
       fs::permissions(write_file(tool, kTool), fs::perms::owner_all);
     }
     root_ = fs::path(write_file("calls", "")).parent_path();
@@ -62,7 +62,7 @@ TEST_F(Nightly, RunsEveryPart) {
   for (const char* call :
        {"ctest --preset release", "-L nightly", "debug/bin/support_tests --gtest_brief=1 cache:off",
         "tsan/bin/support_tests --gtest_brief=1 cache:off tsan:ignore_noninstrumented_modules=1",
-        "a_fuzzer -max_total_time=1800", "b_fuzzer -max_total_time=1800"}) {
+        "tests/python/run.sh --build build/release", "a_fuzzer -max_total_time=1800", "b_fuzzer -max_total_time=1800"}) {
     EXPECT_NE(called.find(call), std::string::npos) << call << "\n" << called;
   }
 }
@@ -79,6 +79,7 @@ TEST_F(Nightly, NamesThePartsThatFail) {
   } cases[] = {
       {"ctest --preset release", "nightly: tests\n"},
       {"-L nightly", "nightly: nightly\n"},
+      {"python/run.sh", "nightly: pytorch\n"},
       {"debug/bin/support_tests", "nightly: sanitizers\n"},
       {"build --preset tsan", "nightly: sanitizers\n"},
       {"cmake --preset debug", "nightly: sanitizers\n"},

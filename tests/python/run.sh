@@ -2,7 +2,7 @@
 # The tests of the Python package, in a virtual environment of their own with NumPy. 77: skipped, with the reason.
 #   run.sh --build FOLDER   the package from the sources, with libtessera.so of a build
 #   run.sh --wheel FILE     a wheel that `./do wheel` made
-# TESSERA_TEST_TORCH=1 also installs PyTorch; without it, those tests skip where it is absent.
+# TESSERA_TEST_TORCH=1 also installs PyTorch, or skips all; without it, those tests skip where it is absent.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
@@ -20,7 +20,7 @@ in_venv=$work/venv/bin/python
   skip "pip cannot install NumPy: $(tail -n 1 "$work/pip.log")"
 if [ -n "${TESSERA_TEST_TORCH-}" ]; then
   "$in_venv" -m pip install -q --disable-pip-version-check torch >"$work/pip.log" 2>&1 ||
-    echo "no PyTorch: $(tail -n 1 "$work/pip.log")"
+    skip "pip cannot install PyTorch: $(tail -n 1 "$work/pip.log")"
 fi
 
 case ${1-} in
