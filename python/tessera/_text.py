@@ -6,6 +6,7 @@ import os
 from typing import Any, Iterator, Sequence, Union
 
 from . import _native
+from ._model import present
 from ._words import python_errors
 
 
@@ -17,8 +18,10 @@ class LanguageModel:
     """
 
     def __init__(self, model: Union[str, os.PathLike[str]], *, context: int = 0, threads: int = 0) -> None:
+        path = os.fspath(model)
+        present(path)
         with python_errors():
-            self._text = _native.open_text(os.fspath(model), context, threads)
+            self._text = _native.open_text(path, context, threads)
 
     def another(self) -> LanguageModel:
         """An empty text of the same model, with the same weights in memory."""
@@ -62,7 +65,9 @@ class LanguageModel:
 
     def tokens(self, prompt: Union[str, Sequence[int]], *, max_tokens: int = 256, temperature: float = 0, top_k: int = 0,
                top_p: float = 1, min_p: float = 0, repeat_penalty: float = 1, seed: int = 0) -> Iterator[int]:
-        """What the model says behind the tokens so far and the prompt, token by token, up to where the text ends."""
+        """What the model says behind the tokens so far and the prompt, token by token, up to where the text ends. The
+        last one is not read: begin the next prompt with it to go on.
+        """
         following = self.encode(prompt) if isinstance(prompt, str) else list(prompt)
         for _ in range(max_tokens):
             if self.position + len(following) > self.capacity and self.position == self.capacity:

@@ -119,6 +119,10 @@ class TextTest(unittest.TestCase):
             next(text.tokens("A", top_p=7, temperature=1))
         with self.assertRaisesRegex(tessera.Error, "config.json"):
             tessera.LanguageModel(os.path.dirname(self.scratch.name))
+        with self.assertRaises(FileNotFoundError):
+            tessera.LanguageModel("/no/such.gguf")
+        with self.assertRaisesRegex(tessera.Error, "context must not be negative, -1 is"):
+            tessera.LanguageModel(self.scratch.name, context=-1)
         with self.assertRaisesRegex(tessera.Error, "there is room for 50"):
             text.step([1] * 51)
 

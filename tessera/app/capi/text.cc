@@ -56,6 +56,10 @@ tsr_status open_text(const char* model, const tsr_text_options* given, tsr_text*
     *result = nullptr;
     TESSERA_TRY(const tsr_text_options options, copy_options(given));
     TESSERA_DO(refuse_negative("threads", options.threads));
+    if (options.context < 0) {
+      return make_error(ErrorCode::kInvalidArgument, "context must not be negative, {} is",
+                        options.context);
+    }
     app::DecoderOptions how;
     how.compile.target = target::code_target(target::host(), options.threads);
     how.compile.cache = kernel::user_kernel_cache();
