@@ -200,7 +200,7 @@ class Model:
     @property
     def plan_digest(self) -> str:
         """16 hexadecimal digits that say what the kernels are, as ``plan_digest`` of an artifact: the same digits, the
-        same code.
+        same code. Empty for another processor, and where shapes follow from data.
         """
         return self._native.plan_digest()
 

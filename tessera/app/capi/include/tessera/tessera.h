@@ -110,7 +110,7 @@ typedef struct tsr_text_info {
   int64_t vocabulary; /* logits of a step */
 } tsr_text_info;
 
-/* Zero everywhere but `size`: the likeliest token. */
+/* Zero everywhere but `size`: the likeliest token. Zero in top_p and repeat_penalty stands for 1. */
 typedef struct tsr_sampling {
   size_t size; /* sizeof(tsr_sampling) */
   double temperature, top_p, min_p, repeat_penalty;
@@ -169,8 +169,8 @@ typedef struct tsr_api {
 
   /* Since version 6. 16 hexadecimal digits that say what the kernels are and what machine they are
    * for, as plan_digest of an artifact does: two models with the same digits compute in the same
-   * way. Empty: a model for another processor, whose kernels are made by save. Valid as long as the
-   * model. */
+   * way. Empty: a model for another processor, whose kernels are made by save, or one whose shapes
+   * follow from data. Valid as long as the model. */
   const char* (*plan_digest)(const tsr_model* model);
 
   /* Since version 9. model: path of a GGUF file, or of a folder with config.json and safetensors.
