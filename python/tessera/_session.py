@@ -140,8 +140,9 @@ class InferenceSession:
         """
         for given in shapes:
             wanted = shapes_of(self._shapes, given)
-            if self._buckets:
-                wanted = self._buckets.shapes(wanted, self._buckets.padding(sizes_of(self._shapes, wanted)))
+            buckets = self._buckets
+            if buckets:
+                wanted = buckets.shapes(wanted, buckets.padding(sizes_of(self._shapes, wanted)))
             self._model(tuple(wanted.values()))
 
     def run(self, output_names: Optional[Sequence[str]], input_feed: Mapping[str, Any],
