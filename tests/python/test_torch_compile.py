@@ -260,7 +260,7 @@ class OperatorsTest(unittest.TestCase):
         self.run_all([
             ("views", lambda x: x.reshape(6, -1).t().flatten().view(3, 4, 6).unsqueeze(1).squeeze(1).transpose(0, 2)),
             ("slices", lambda x: x[:, 1:3, ::2] + x[:, -2:, 1::2] + x[0, 2:, :3]),
-            ("cat", lambda x: torch.cat([x, x[:1]]) + torch.stack([x[0]] * 4)),
+            ("cat", lambda x: torch.cat([x, x[:1]]) + torch.stack([x[0], x[0].double(), x[0], x[0]]).float()),
             ("split", lambda x: x.split([1, 3], 1)[1] + x.chunk(2, 0)[1][:, :3] + x.unbind(1)[0].unsqueeze(1)[:1]),
             ("repeat", lambda x: x.repeat(2, 1, 1) + x[:1].expand(6, 4, 6) + x.tile(2).narrow(2, -6, 6).tile(2, 1, 1)),
             ("roll", lambda x: x.roll((1, -2), (0, 2)) + x.flip(1, 2) + x.roll(5)),

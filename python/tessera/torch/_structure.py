@@ -77,7 +77,7 @@ def _cat(c: Converter, node: Node, tensors: Sequence[Node], dim: int = 0) -> str
 def _stack(c: Converter, node: Node, tensors: Sequence[Node], dim: int = 0) -> str:
     at = dim % len(shape_of(node))
     shape = [1 if d == at else size for d, size in enumerate(shape_of(node))]
-    return c.emit("Concat", *[c.reshape(t, shape) for t in tensors], axis=at)
+    return c.emit("Concat", *[c.reshape(c.as_type(t, dtype_of(node)), shape) for t in tensors], axis=at)
 
 
 def _bounds(size: int, start: Optional[int], end: Optional[int]) -> tuple[int, int]:
