@@ -1,6 +1,7 @@
 // Products of bytes in blocks, whose sums are scaled and added up: te::rounded_product_stage.
 #include <algorithm>
 
+#include "tessera/lang/ir/visitor.h"
 #include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/space/limits.h"
 #include "tessera/scheduling/space/pack.h"
@@ -24,6 +25,19 @@ constexpr bool fits(const target::Target& target, std::int64_t rows, std::int64_
   return 2 * rows * vectors + 2 * vectors <= target.vector_registers;
 }
 
+// The sum adds wide(a) * wide(b), each of one element: the instruction has no zero points.
+bool multiplies_elements(const Stage& s, DType wide) {
+  const auto* product = s.op.values[0].as<ir::Binary>();
+  if (!product || product->op != ir::BinaryOp::kMul || s.reads.size() != 2) return false;
+  const auto widened = [&](const ir::Expr& e) {
+    const auto* cast = e.as<ir::Cast>();
+    bool plain = cast && cast->type.dtype == wide;
+    ir::for_each_expr(e, [&](const ir::Expr& x) { plain = plain && !x.as<ir::Select>(); });
+    return plain;
+  };
+  return widened(product->a) && widened(product->b);
+}
+
 class BlockDotWriter {
  public:
   BlockDotWriter(Context& context, const Contraction& c,
@@ -36,7 +50,9 @@ class BlockDotWriter {
 
   // One sum over the blocks alone reads the sums of the blocks, each once.
   bool legal() {
-    if (dots_.output || dots_.users.size() != 1 || dots_.dtype() != instruction_.sums) return false;
+    if (dots_.output || dots_.users.size() != 1 || dots_.dtype() != instruction_.sums ||
+        !multiplies_elements(dots_, instruction_.sums))
+      return false;
     total_ = dots_.users[0];
     const Stage& total = context_.stage(total_);
     if (context_.done[total_] || total.op.reducer != te::Reducer::kSum ||
