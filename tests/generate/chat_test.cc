@@ -73,6 +73,15 @@ TEST(Chat, Llama3) {
             "<|start_header_id|>assistant<|end_header_id|>\n\n");
 }
 
+TEST(Chat, SystemTextsStandBehindSeveralLineFeeds) {
+  const ChatFormat f =
+      format("{{ '<|start_header_id|>system<|end_header_id|>\\n\\nYou are a model.<|eot_id|>' }}");
+  EXPECT_EQ(text(f.first("Hi", {})),
+            "<|start_header_id|>system<|end_header_id|>\n\nYou are a model.<|eot_id|>"
+            "<|start_header_id|>user<|end_header_id|>\n\nHi<|eot_id|>"
+            "<|start_header_id|>assistant<|end_header_id|>\n\n");
+}
+
 TEST(Chat, Llama2) {
   EXPECT_EQ(two_turns(format("[INST] <<SYS>>\n<</SYS>> [/INST]")),
             "[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHi [/INST]Hello. </s><s>[INST] Bye [/INST]");

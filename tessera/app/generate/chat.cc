@@ -109,7 +109,7 @@ std::string with_role(const std::string& text, std::string_view role) {
 // plain text of one literal. Other openings, such as that for tools, come before and behind it.
 std::string default_system_of(std::string_view text, std::string open, std::string_view close) {
   for (const bool escaped : {false, true}) {
-    if (escaped && open.ends_with('\n')) open.replace(open.size() - 1, 1, "\\n");
+    if (escaped) open = with(open, "\n", "\\n");
     for (std::size_t at = 0; (at = text.find(open, at)) != std::string_view::npos;) {
       at += open.size();
       const std::string_view rest = text.substr(at);
