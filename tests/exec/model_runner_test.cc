@@ -127,6 +127,11 @@ TEST(ModelRunner, SharesInputsOfOneType) {
   ModelRunner third(other, device);
   EXPECT_EQ(third.share_inputs(first, {{0, 0}}).error().message,
             "input x is f32[17], input x is f32[16]");
+  // Its memory would change places with that of an output, and the other's would not.
+  ModelRunner carries(model, device);
+  ASSERT_TRUE(carries.carry({{.output = 0, .input = 0}}).ok());
+  EXPECT_EQ(carries.share_inputs(first, {{0, 0}}).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(second.share_inputs(carries, {{0, 0}}).error().code, ErrorCode::kUnsupported);
 }
 
 TEST(ModelRunner, OperatorsOfTheHostAreNotPassed) {

@@ -113,6 +113,8 @@ Result<void> ModelRunner::share_inputs(const ModelRunner& with,
                                        const std::vector<SharedInput>& pairs) {
   if (!ready_.ok()) return ready_.error();
   if (!with.ready_.ok()) return with.ready_.error();
+  if (!carried_.empty() || !with.carried_.empty())
+    return make_error(ErrorCode::kUnsupported, "inputs that outputs are carried to move");
   for (const SharedInput& pair : pairs) {
     const graph::TensorType &own = model_.input_types.at(pair.own),
                             &other = with.model_.input_types.at(pair.other);

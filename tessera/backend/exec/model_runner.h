@@ -29,7 +29,8 @@ class ModelRunner {
   Result<void> carry(std::vector<Carried> pairs);
 
   // Before inputs are set: this input is the other runner's from now on, which is on the same
-  // device and does not run at the same time. kInvalidArgument: their types differ.
+  // device and does not run at the same time. Where recordings are timed, it holds zeros then.
+  // kInvalidArgument: their types differ; kUnsupported: one of the runners carries outputs.
   struct SharedInput {
     std::size_t own = 0, other = 0;
   };
