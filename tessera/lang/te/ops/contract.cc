@@ -117,7 +117,7 @@ ir::Expr stored_element(const ir::Buffer& data, const Storage& storage, const In
                                           : to_type(acc, q) * scale;
   if (!storage.zero && offset == 0) return value;
   // The second part does not change within a group: a multiply-add for each element.
-  if (storage.adds) {
+  if (storage.adds && storage.zero) {
     const ir::Expr added = shared_at(storage.zero);
     return value + (offset == 0 ? added : added - ir::imm(acc, offset) * scale);
   }
