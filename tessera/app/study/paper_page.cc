@@ -146,8 +146,9 @@ std::string papers_page(const std::vector<StudyResult>& results) {
   std::string out =
       "# Tables and figures of the papers\n\n"
       "Written by `./do results` from `bench/papers`; `tessera study --list` has every row. A "
-      "range is of the seeds, not of the\nchoice of tasks; ranges that overlap show no difference. "
-      "Replayed searches choose among recorded candidates alone, without\nthe default schedule.\n";
+      "range is of the seeds, not of the\nchoice of tasks, and compared with that of the first; "
+      "those that overlap show no difference. Replayed searches choose among\nrecorded candidates "
+      "alone, without the default schedule.\n";
   std::vector<std::string> papers;
   for (const PaperStudy& s : paper_studies()) {
     if (std::find(papers.begin(), papers.end(), s.paper) == papers.end())
