@@ -286,7 +286,7 @@ TEST_F(DecoderTest, MemoryIsKeptInFiles) {
   NamedTensors broken = third.memory();
   for (NamedTensor& t : broken) t.tensor.set_float(5, std::nan(""));
   EXPECT_EQ(third.restore(broken, 2).error().message,
-            "tensor 'past_key_values.0.key' has elements that are no finite numbers");
+            "tensor 'past_key_values.0.key' has elements that are not finite");
   ASSERT_TRUE(write_safetensors(file, {}).ok());
   EXPECT_EQ(load_memory(file, other, "this").error().message,
             file + ": not what --save-cache writes");

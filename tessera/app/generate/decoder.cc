@@ -383,7 +383,7 @@ Result<void> Decoder::restore(const NamedTensors& memory, std::int64_t position)
     const auto* values = at->tensor.as<float>();
     // Those that are forgotten later are still multiplied by 0.
     if (!std::all_of(values, values + at->tensor.size(), [](float v) { return std::isfinite(v); }))
-      return invalid("tensor '{}' has elements that are no finite numbers", name);
+      return invalid("tensor '{}' has elements that are not finite", name);
     rows.push_back(&at->tensor);
   }
   for (std::size_t i = 0; i < rows.size(); ++i)

@@ -58,8 +58,8 @@ class Decoder {
   // What was read up to here, by names that restore() takes: keys and values of each layer.
   NamedTensors memory() const;
   // As if the first `position` tokens of a text had been read by the decoder that `memory` is of.
-  // kInvalidArgument: it is of another model, there is no room for it, or an element is no finite
-  // number.
+  // kInvalidArgument: it is of another model, there is no room for it, or an element is not
+  // finite.
   Result<void> restore(const NamedTensors& memory, std::int64_t position);
 
   std::int64_t position() const;  // tokens that were read
