@@ -54,6 +54,15 @@ TEST(RandomImport, NormalAndUniformNumbers) {
   EXPECT_LT(u.most, 3);
 }
 
+// Every 4096th number between 0 and 1 is nearer to 1 than to what f16 holds below it.
+TEST(RandomImport, RoundingDoesNotReachTheEnd) {
+  const Moments m =
+      moments(drawn(random("RandomUniform", {shape({200, 500}), attr("dtype", std::int64_t{10})})));
+  EXPECT_GT(m.most, 0.999);
+  EXPECT_LT(m.most, 1);
+  EXPECT_NEAR(m.mean, 0.5, 0.01);
+}
+
 TEST(RandomImport, TheSeedDecides) {
   const HostTensor like(DType::kF16, {2, 8});
   const auto of = [&](const char* op, std::vector<Attribute> attributes) {

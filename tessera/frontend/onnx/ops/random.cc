@@ -42,14 +42,19 @@ double normal(Rng& rng) {
   return radius * std::cos(2 * std::numbers::pi * rng.uniform());
 }
 
-// offset + factor * a number drawn.
+// offset + factor * a number drawn. What rounding would make the end of a range, where no uniform
+// number is, becomes its beginning.
 Result<HostTensor> drawn(Rng rng, DType t, const Shape& shape, Drawer draw, double offset = 0,
                          double factor = 1) {
   TESSERA_TRY(const std::int64_t count, checked_elements(shape, t));
   if (count > kMostDrawn)
     return make_error(ErrorCode::kUnsupported, "{} random numbers, at most {}", count, kMostDrawn);
   HostTensor out(t, shape);
-  for (std::int64_t i = 0; i < out.size(); ++i) out.set_float(i, offset + factor * draw(rng));
+  for (std::int64_t i = 0; i < out.size(); ++i) {
+    out.set_float(i, offset + factor * draw(rng));
+    if (draw == uniform && factor > 0 && out.get_float(i) >= offset + factor)
+      out.set_float(i, offset);
+  }
   return out;
 }
 
