@@ -213,6 +213,15 @@ TEST(ParseModel, RefusesOurOwnOperators) {
     EXPECT_THAT(read.error().message, HasSubstr("the domain 'tessera' is reserved"));
     EXPECT_THAT(read.error().message, HasSubstr("Either"));
   }
+  // Nor is one written.
+  const Folder folder;
+  for (const Model& model : {plain, in_body}) {
+    const auto saved = save_model(model, folder / "m.onnx");
+    ASSERT_FALSE(saved.ok());
+    EXPECT_EQ(saved.error().code, ErrorCode::kUnsupported);
+    EXPECT_THAT(saved.error().message, HasSubstr("Either"));
+  }
+  EXPECT_TRUE(fs::is_empty(folder / ""));
 }
 
 TEST(LoadModel, NamesTheFile) {

@@ -106,7 +106,7 @@ struct SaveOptions {
 };
 // Writes a model that other engines read; a new or regular file is written beside the path and
 // renamed, anything else (a pipe, a device) in place. kUnsupported when the model holds a
-// ForeignTensor other than integers of a narrow type with their values.
+// ForeignTensor other than integers of a narrow type with their values, or operators of our own.
 Result<void> save_model(const Model& model, const std::string& path,
                         const SaveOptions& options = {});
 // kInvalidArgument when the bytes would exceed 2 GB.

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "tessera/frontend/onnx/integer_products.h"
 #include "tessera/frontend/onnx/model.h"
 #include "tessera/frontend/onnx/narrow_types.h"
 #include "tessera/frontend/onnx/tensor_io.h"
@@ -228,6 +229,19 @@ std::int64_t tensor_bytes(const Graph& g) {
   return total;
 }
 
+// An operator that no file may use; null: there is none.
+const Node* own_node(const std::vector<Node>& nodes) {
+  for (const Node& node : nodes) {
+    if (node.domain == kOwnDomain) return &node;
+    for (const Attribute& a : node.attributes) {
+      const auto* body = std::get_if<std::shared_ptr<const Graph>>(&a.value);
+      const Node* inner = body ? own_node((*body)->nodes) : nullptr;
+      if (inner) return inner;
+    }
+  }
+  return nullptr;
+}
+
 Result<std::string> to_bytes(const pb::ModelProto& proto) {
   if (proto.ByteSizeLong() > INT_MAX) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -285,6 +299,11 @@ Result<std::string> serialize_tensor(const HostTensor& tensor, const std::string
 }
 
 Result<void> save_model(const Model& model, const std::string& path, const SaveOptions& options) {
+  if (const Node* own = own_node(model.graph.nodes)) {
+    return make_error(ErrorCode::kUnsupported,
+                      "cannot write '{}': ONNX has no {}, which models of other formats become",
+                      path, own->op_type);
+  }
   pb::ModelProto proto;
   if (tensor_bytes(model.graph) <= options.external_above) {
     TESSERA_DO(Writer(nullptr, "").model(model, proto));
