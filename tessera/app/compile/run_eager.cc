@@ -8,6 +8,8 @@
 namespace tessera::app {
 namespace {
 
+constexpr std::size_t kMostKept = 1024;  // definitions with their code
+
 double work(const te::Dag& dag) {
   double points = 0;
   for (const te::Op& op : dag.ops) {
@@ -58,6 +60,7 @@ Result<std::vector<HostTensor>> NodeEvaluator::operator()(
   const te::Dag dag = b.build(outputs);
   if (work(dag) < compile_from_) return graph::evaluate_node(op, attrs, inputs);
 
+  if (compiled_.size() == kMostKept) compiled_.clear();
   std::shared_ptr<kernel::CompiledOp>& slot = compiled_[te::to_text(dag)];
   if (!slot) {
     TESSERA_TRY(kernel::CompiledOp compiled,

@@ -33,7 +33,8 @@ class NodeEvaluator {
   runtime::Device& device_;
   double compile_from_;
   std::shared_ptr<const kernel::KernelCache> cache_;
-  std::map<std::string, std::shared_ptr<kernel::CompiledOp>> compiled_;  // by definition
+  // By definition; emptied when sizes that follow from data have filled it.
+  std::map<std::string, std::shared_ptr<kernel::CompiledOp>> compiled_;
 };
 
 // Computes every node on import, whatever its size, by `evaluator`, which must outlive the import.
