@@ -170,6 +170,23 @@ TEST(StagedLoop, ShapesThatChangeFromStepToStepRunNodeByNode) {
   EXPECT_EQ(ran.compiled_kernels, 0);
 }
 
+// Compiled at once is what runs again, not every shape of a value that grows.
+TEST(StagedLoop, ShapesThatGrowAreNotAllCompiled) {
+  const onnx::Graph body = make_graph(
+      {value_info("i", DType::kI64, {}), value_info("go", DType::kBool, {}), output("v")},
+      {make_node("Concat", {"v", "x"}, {"w"}, {{"axis", std::int64_t{0}, ""}})}, {"go", "w"});
+  const onnx::Model model = make_model(make_graph(
+      {value_info("n", DType::kI64, {}), value_info("x", DType::kF32, {2})},
+      {make_node("Loop", {"n", "", "x"}, {"y"}, {body_attribute("body", body)})}, {"y"}));
+  const auto staged = StagedModel::make(model, {}, {.threads = 1, .often = true});
+  ASSERT_TRUE(staged.ok()) << staged.error().message;
+  const auto ran = (*staged)->run({int_tensor({}, {40}), float_tensor({2}, {1, 2})});
+  ASSERT_TRUE(ran.ok()) << ran.error().message;
+  EXPECT_EQ((*ran)[0].shape(), Shape{82});
+  EXPECT_EQ((*ran)[0].get_float(81), 2);
+  EXPECT_LT((*staged)->compiled_kernels(), 20);
+}
+
 TEST(StagedLoop, SequencesRunNodeByNode) {
   onnx::Graph body = make_graph(
       {value_info("i", DType::kI64, {}), value_info("go", DType::kBool, {}), output("q")},

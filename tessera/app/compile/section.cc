@@ -249,7 +249,9 @@ Result<Tensors> Section::run_known(Form& form, const Tensors& inputs) {
   if (form.results == 0) return Tensors();
   if (!form.runner) {
     const bool nothing = form.graph.nodes.empty();
-    const bool small = !place_.at_once && form.runs <= context_.runs_before_compiling &&
+    // With that many forms, inputs are of other types at every run: none runs often.
+    const bool at_once = place_.at_once && forms_.size() < kMostForms;
+    const bool small = !at_once && form.runs <= context_.runs_before_compiling &&
                        form.work * static_cast<double>(form.runs) < kWorthAPart;
     if (nothing || small) {
       Tensors given;
