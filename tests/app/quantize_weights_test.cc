@@ -1,5 +1,6 @@
 // tessera/app/quantize: weights in blocks and floats of eight bits, and the opset that they need.
 #include <cmath>
+#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -186,6 +187,19 @@ TEST(BlockWeights, SensitiveLayersStayFloat) {
   ASSERT_TRUE(q.ok()) << q.error().message;
   EXPECT_EQ(nodes_of(q->model, "DequantizeLinear"), 0);
   for (const QuantizedLayer& layer : q->layers) EXPECT_GT(layer.error, 0) << layer.name;
+}
+
+TEST(BlockWeights, WeightsThatAreNotFiniteStayFloat) {
+  onnx::Model model = words();
+  for (onnx::Initializer& i : model.graph.initializers) {
+    auto& t = std::get<HostTensor>(i.value);
+    if (i.name == "table") t.set_float(3, -std::numeric_limits<double>::infinity());
+    if (i.name == "w") t.set_float(7, std::numeric_limits<double>::quiet_NaN());
+  }
+  const auto q = in_blocks(model, {.scheme = Scheme::kInt4Weights}, {});
+  ASSERT_TRUE(q.ok()) << q.error().message;
+  ASSERT_EQ(q->layers.size(), 1u);
+  EXPECT_EQ(q->layers[0].name, "n4");
 }
 
 TEST(BlockWeights, ATableThatOthersReadStaysFloat) {

@@ -1,9 +1,16 @@
 #include "tessera/app/quantize/layers.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera::app {
 namespace {
+
+// Infinities and NaN have no scale.
+bool is_finite(const HostTensor& t) {
+  const float* begin = t.as<float>();
+  return std::all_of(begin, begin + t.size(), [](float v) { return std::isfinite(v); });
+}
 
 // The constant vector that an Add puts on every row of `product`.
 void find_added(const ModelIndex& index, const std::string& product, Layer* layer) {
@@ -11,7 +18,8 @@ void find_added(const ModelIndex& index, const std::string& product, Layer* laye
   if (!add || !is_plain(*add, "Add") || add->inputs.size() != 2) return;
   const std::string& other = add->inputs[add->inputs[0] == product ? 1 : 0];
   const HostTensor* b = index.constant(other);
-  if (!b || b->dtype() != DType::kF32 || b->shape() != Shape{layer->outputs()}) return;
+  if (!b || b->dtype() != DType::kF32 || b->shape() != Shape{layer->outputs()} || !is_finite(*b))
+    return;
   layer->bias = other;
   layer->added = add - index.graph().nodes.data();
 }
@@ -48,7 +56,7 @@ std::vector<Layer> find_matrices(const onnx::Graph& graph) {
     const HostTensor* table = index.constant(node.inputs[0]);
     if (!table || table->dtype() != DType::kF32 || table->shape().size() != 2 ||
         table->size() == 0 || integer_attribute(node, "axis", 0) != 0 ||
-        index.constant(node.inputs[1]) || !index.only_reader(node.inputs[0]))
+        index.constant(node.inputs[1]) || !index.only_reader(node.inputs[0]) || !is_finite(*table))
       continue;
     layers.push_back({.kind = Layer::Kind::kTable,
                       .node = i,
@@ -71,7 +79,8 @@ std::vector<Layer> find_layers(const onnx::Graph& graph) {
     if (!is_product(node, &layer)) continue;
     const HostTensor* w = index.constant(node.inputs[1]);
     const bool narrow_rank = layer.kind != Layer::Kind::kConv;
-    if (!w || w->dtype() != DType::kF32 || w->size() == 0 || index.constant(node.inputs[0]))
+    if (!w || w->dtype() != DType::kF32 || w->size() == 0 || index.constant(node.inputs[0]) ||
+        !is_finite(*w))
       continue;
     if (narrow_rank ? w->shape().size() != 2 : w->shape().size() < 3) continue;
     layer.shape = w->shape();
@@ -83,7 +92,7 @@ std::vector<Layer> find_layers(const onnx::Graph& graph) {
     if (node.inputs.size() > 2) layer.bias = node.inputs[2];
     const HostTensor* b = layer.bias.empty() ? nullptr : index.constant(layer.bias);
     if (!layer.bias.empty() &&
-        (!b || b->dtype() != DType::kF32 || b->shape() != Shape{layer.outputs()}))
+        (!b || b->dtype() != DType::kF32 || b->shape() != Shape{layer.outputs()} || !is_finite(*b)))
       continue;
     if (layer.kind == Layer::Kind::kMatMul) find_added(index, node.outputs[0], &layer);
     layers.push_back(std::move(layer));

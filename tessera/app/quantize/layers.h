@@ -34,7 +34,8 @@ struct Layer {
   bool is_table() const { return kind == Kind::kTable; }
 };
 
-// Conv, Gemm without factors and MatMul with a matrix, all of f32, in the order of nodes.
+// Conv, Gemm without factors and MatMul with a matrix, all of f32 and finite, in the order of
+// nodes.
 std::vector<Layer> find_layers(const onnx::Graph& graph);
 
 // Those whose weights are matrices, and tables of which a Gather, and nothing else, takes rows.
