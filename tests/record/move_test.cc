@@ -112,6 +112,39 @@ TEST_P(MoveTest, AMergeAddsWhatIsNewOnce) {
   EXPECT_EQ(import_file(*database, path("other.db"))->records, 1);
 }
 
+TEST_P(MoveTest, WhatIsLeftAfterAPruneIsNotDoubled) {
+  fill(path("other.db"));
+  Result<Database> database = Database::open(place("a"));
+  ASSERT_EQ(import_file(*database, path("other.db"))->records, 30);
+  std::vector<std::int64_t> times;
+  for (const Record& r : all_records(*database, {.subject = std::nullopt}))
+    times.push_back(r.unix_time);
+  std::ranges::sort(times);
+  const std::int64_t removed = database->prune({.before = times[10]}, false)->records;
+  ASSERT_GT(removed, 0);
+  ASSERT_LT(removed, 30);
+  EXPECT_EQ(import_file(*database, path("other.db"))->records, removed);
+  EXPECT_EQ(*database->count({.subject = std::nullopt}), 30);
+  EXPECT_EQ(import_file(*database, path("other.db"))->records, 0);
+}
+
+TEST_P(MoveTest, RecordsOfNoSessionAreMergedOnce) {
+  const auto of_none = [](int n) {
+    Record r = sample_record(n);
+    r.session = 0;
+    return r;
+  };
+  {
+    Result<Database> other = Database::open(path("other.db"));
+    ASSERT_TRUE(other->append({of_none(1), of_none(2), of_none(2)}).ok());
+  }
+  Result<Database> database = Database::open(place("a"));
+  ASSERT_TRUE(database->append({of_none(1)}).ok());
+  EXPECT_EQ(import_file(*database, path("other.db"))->records, 2);
+  EXPECT_EQ(import_file(*database, path("other.db"))->records, 0);
+  EXPECT_EQ(*database->count({.subject = std::nullopt}), 3);
+}
+
 TEST_P(MoveTest, SessionsThatBeganAlikeAreNotTakenForOne) {
   fill(path("a.db"));
   fill(path("b.db"));

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <unordered_map>
 
 #include "tessera/support/hash.h"
 #include "tessera/trials/record/ansor_log.h"
@@ -55,10 +56,12 @@ class Importer {
   }
 
  private:
-  // A session of the file, here: the first `skip` of its records are already stored. Before the
-  // first record comes, sessions that begin alike are candidates.
+  // A session of the file, here, and how often it has each of its trials already. Before the first
+  // record comes, sessions that begin alike are candidates.
+  using Trials = std::unordered_map<std::uint64_t, int>;
   struct Place {
-    std::int64_t id = 0, skip = 0;
+    std::int64_t id = 0;
+    Trials known;
     SessionRow row;
     std::vector<SessionRow> candidates;
   };
@@ -66,6 +69,7 @@ class Importer {
 
   Result<void> add_session(std::int64_t id_in_file, const SessionRow& session);
   Result<void> settle(Place& place, const Record& first);
+  Result<void> count_trials(std::int64_t session, Trials* all, Trials* timed) const;
   Result<void> begin_foreign();
   Result<Imported> take_database();
   Result<void> add_line(std::string_view line);
@@ -78,6 +82,8 @@ class Importer {
   const std::function<void(std::int64_t)>& progress_;
   std::vector<SessionRow> earlier_;
   std::map<std::int64_t, Place> sessions_;  // by id in the file
+  Trials of_none_;                          // of no session; looked up where a database has such
+  bool from_database_ = false, of_none_known_ = false;
   std::int64_t lines_ = 0;
   std::set<std::string> tasks_;
   std::vector<Record> batch_;
@@ -90,10 +96,12 @@ bool same_session(const SessionRow& a, const SessionRow& b) {
          a.started == b.started;
 }
 
-// What no program changes later.
-bool same_trial(const Record& a, const Record& b) {
-  return a.unix_time == b.unix_time && a.trial == b.trial && a.seed == b.seed &&
-         a.outcome == b.outcome && a.policy == b.policy && a.samples_s == b.samples_s;
+// Of what no program changes later.
+std::uint64_t digest_of_trial(const Record& r) {
+  std::string text =
+      fmt::format("{} {} {} {} {}", r.unix_time, r.trial, r.seed, r.outcome, r.policy);
+  for (const double s : r.samples_s) text += fmt::format(" {}", s);
+  return hash_bytes(text);
 }
 
 Result<void> Importer::add_session(std::int64_t id_in_file, const SessionRow& session) {
@@ -114,22 +122,30 @@ Result<void> Importer::add_session(std::int64_t id_in_file, const SessionRow& se
   return {};
 }
 
+// `session` 0: records that are of none. `timed`: those that have samples.
+Result<void> Importer::count_trials(std::int64_t session, Trials* all, Trials* timed) const {
+  return database_.visit({.session = session, .subject = std::nullopt}, [&](const Record& r) {
+    if (r.session != session) return true;
+    const std::uint64_t digest = digest_of_trial(r);
+    ++(*all)[digest];
+    if (!r.samples_s.empty()) ++(*timed)[digest];
+    return true;
+  });
+}
+
 // Machines that one launcher starts begin sessions in the same second: the first record tells
-// which session this is.
+// which session this is. Where it was removed, what is left of it is still not added again.
 Result<void> Importer::settle(Place& place, const Record& first) {
   const std::vector<SessionRow> candidates = std::exchange(place.candidates, {});
-  for (const SessionRow& known : candidates) {
-    bool same = false;
-    TESSERA_DO(
-        database_.visit({.session = known.id, .subject = std::nullopt}, [&](const Record& r) {
-          same = same_trial(r, first);
-          return false;
-        }));
-    if (!same) continue;
-    place.id = known.id;
-    place.skip = known.records;
-    return {};
+  for (const SessionRow& session : candidates) {
+    Trials all, timed;
+    TESSERA_DO(count_trials(session.id, &all, &timed));
+    const bool same = place.id == 0 && all.contains(digest_of_trial(first));
+    if (same) place.id = session.id;
+    // Samples tell the trials of several machines apart.
+    for (const auto& [trial, count] : same ? all : timed) place.known[trial] += count;
   }
+  if (place.id > 0) return {};
   TESSERA_TRY(place.id, database_.begin_session(place.row));
   return {};
 }
@@ -144,6 +160,7 @@ Result<Imported> Importer::take_database() {
   for (const SessionRow& session : sessions) TESSERA_DO(add_session(session.id, session));
   TESSERA_TRY(const std::vector<TaskRow> tasks, source.tasks());
   TESSERA_DO(database_.add_tasks(tasks));
+  from_database_ = true;
   Result<void> added;
   TESSERA_DO(source.visit({.subject = std::nullopt}, [&](const Record& record) {
     added = add_record(record);
@@ -198,8 +215,14 @@ Result<void> Importer::add_record(Record record) {
   done_.tasks += tasks_.insert(record.task).second ? 1 : 0;
   Place& place = sessions_[record.session];  // a session that the file does not tell of is none
   if (!place.candidates.empty()) TESSERA_DO(settle(place, record));
-  if (place.skip > 0) {
-    --place.skip;
+  if (place.id == 0 && from_database_ && !std::exchange(of_none_known_, true)) {
+    Trials timed;
+    TESSERA_DO(count_trials(0, &of_none_, &timed));
+  }
+  Trials& known = place.id == 0 ? of_none_ : place.known;
+  const auto there = known.find(digest_of_trial(record));
+  if (there != known.end() && there->second > 0) {
+    --there->second;
     ++done_.skipped;
     return {};
   }
