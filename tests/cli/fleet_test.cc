@@ -232,6 +232,9 @@ TEST(FleetOfAFile, AgentsOfOneMachineShareIt) {
   const Finished table = run({"fleet", "status", "--db", db});
   EXPECT_NE(table.out.find("0 agents, 0 tunings"), std::string::npos) << table.out;
   EXPECT_EQ(run({"fleet", "status", "--db", db + ".none"}).code, 6);
+  const Finished hasty = run({"agent", "--db", db, "--lease", "10ms"});
+  EXPECT_EQ(hasty.code, 2);
+  EXPECT_NE(hasty.err.find("100 ms to 1 h are possible"), std::string::npos) << hasty.err;
 }
 
 TEST(FleetOfAFile, IsSimulated) {

@@ -76,6 +76,14 @@ TEST_F(Launchers, KubernetesGetsAJob) {
   EXPECT_EQ(agent["resources"]["limits"], agent["resources"]["requests"]);
 }
 
+TEST_F(Launchers, KubernetesExpandsNothing) {
+  LaunchOptions o = options();
+  o.database = "postgresql:///tuning?options=$(PATH)$(A)";
+  const auto job = nlohmann::json::parse(kubernetes_manifest(o).value());
+  EXPECT_EQ(job["spec"]["template"]["spec"]["containers"][0]["command"][3],
+            "postgresql:///tuning?options=$$(PATH)$$(A)");
+}
+
 TEST_F(Launchers, WhatCannotBeStartedIsRefused) {
   LaunchOptions o = options();
   o.program = "tessera";

@@ -29,8 +29,9 @@ TEST(DatabaseName, SecretsAreRefusedAndNeverShown) {
        {"postgresql://ada:s3cret@host/db", "postgres://ada:s3cret@host:1/db?sslmode=require",
         "postgresql://ada@host/db?password=s3cret", "postgresql://host/db?user=ada&password=s3cret",
         "postgresql://host/db?pass%77ord=s3cret", "postgresql://host/db?sslpassword=s3cret&a=b",
-        "postgresql://ada:s3c@s3cret@host/db", "postgresql://ada:s3?s3cret@host/db",
-        "postgresql://:s3cret@host/db"}) {
+        "postgresql://host/db?oauth_client_secret=s3cret",
+        "postgresql://host/db?a=b&scram_client_key=s3cret", "postgresql://ada:s3c@s3cret@host/db",
+        "postgresql://ada:s3?s3cret@host/db", "postgresql://:s3cret@host/db"}) {
     const Result<void> checked = check_server_url(url);
     ASSERT_FALSE(checked.ok()) << url;
     EXPECT_EQ(checked.error().message.find("s3c"), std::string::npos) << checked.error().message;

@@ -116,9 +116,15 @@ Result<std::string> kubernetes_manifest(const LaunchOptions& options) {
   }
   // Whole processors, guaranteed: the kubelet can give the container cores of its own.
   const Json resources = {{"cpu", std::to_string(options.threads)}, {"memory", "4Gi"}};
+  std::vector<std::string> words = words_of(options);
+  for (std::string& word : words) {
+    // "$(" begins the name of a variable there.
+    for (std::size_t at = 0; (at = word.find("$(", at)) != std::string::npos; at += 3)
+      word.insert(at, "$");
+  }
   const Json container = {{"name", "agent"},
                           {"image", options.image},
-                          {"command", Json(words_of(options))},
+                          {"command", Json(words)},
                           {"resources", {{"requests", resources}, {"limits", resources}}}};
   const Json pod = {{"restartPolicy", "OnFailure"},
                     {"terminationGracePeriodSeconds", kGraceSeconds},

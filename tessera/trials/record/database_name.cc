@@ -6,7 +6,9 @@
 namespace tessera::record {
 namespace {
 
-constexpr const char* kSecrets[] = {"password", "sslpassword"};
+// The last three are of PostgreSQL 18.
+constexpr const char* kSecrets[] = {"password", "sslpassword", "oauth_client_secret",
+                                    "scram_client_key", "scram_server_key"};
 
 // libpq decodes the names of parameters, too: "pass%77ord" is one.
 std::string decoded(const std::string& text) {
