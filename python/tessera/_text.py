@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import codecs
 import os
-from typing import Any, Iterator, Sequence, Union
+from typing import Any, Iterator, Optional, Sequence, Union
 
 from . import _native
 from ._model import present
@@ -63,11 +63,18 @@ class LanguageModel:
         with python_errors():
             self._text.rewind(position)
 
-    def tokens(self, prompt: Union[str, Sequence[int]], *, max_tokens: int = 256, temperature: float = 0, top_k: int = 0,
-               top_p: float = 1, min_p: float = 0, repeat_penalty: float = 1, seed: int = 0) -> Iterator[int]:
+    def tokens(self, prompt: Union[str, Sequence[int]], *, max_tokens: int = 256, temperature: Optional[float] = None,
+               top_k: int = 0, top_p: float = 1, min_p: float = 0, repeat_penalty: float = 1, seed: int = 0) -> Iterator[int]:
         """What the model says behind the tokens so far and the prompt, token by token, up to where the text ends. The
         last one is not read: begin the next prompt with it to go on.
+
+        ``temperature``: 0 is the likeliest token each time; by default 1 where one of ``top_k``, ``top_p`` and ``min_p``
+        is given, else 0.
         """
+        if temperature is None:
+            temperature = 1 if top_k != 0 or top_p != 1 or min_p != 0 else 0
+        if top_p == 0:  # the C interface takes zero for what was not given
+            raise ValueError("top_p is above 0 and at most 1")
         following = self.encode(prompt) if isinstance(prompt, str) else list(prompt)
         for _ in range(max_tokens):
             if self.position + len(following) > self.capacity and self.position == self.capacity:

@@ -101,6 +101,15 @@ class TextTest(unittest.TestCase):
         self.assertEqual(drawn(1), drawn(1))
         self.assertNotEqual(drawn(1), drawn(2))
 
+    def test_a_filter_asks_for_draws(self):
+        def said(**options):
+            return list(self.model.another().tokens("A", max_tokens=20, seed=3, **options))
+
+        self.assertEqual(said(top_k=40), said(top_k=40, temperature=1))
+        self.assertEqual(said(top_k=40, temperature=0), said())
+        with self.assertRaisesRegex(ValueError, "top_p is above 0"):
+            next(self.model.another().tokens("A", top_p=0))
+
     def test_says_what_is_wrong(self):
         text = self.model.another()
         with self.assertRaisesRegex(tessera.Error, "no token was read"):
