@@ -1,19 +1,19 @@
 // Names a hand-written digit with a compiled model: Digits PICTURE.npy
 //
 //   tessera compile examples/digits/digits.onnx --batch 1 -o out
-//   mcs examples/csharp/Digits.cs -out:out/Digits.exe          (or as a project of dotnet)
+//   mcs -unsafe examples/csharp/Digits.cs -out:out/Digits.exe          (or as a project of dotnet, with AllowUnsafeBlocks)
 //   LD_LIBRARY_PATH=out mono out/Digits.exe examples/digits/digit.npy
 using System;
 using System.Globalization;
 using System.IO;
 using System.Runtime.InteropServices;
 
+// Returned by value, and therefore without a string, which .NET would have to marshal.
 [StructLayout(LayoutKind.Sequential)]
-struct Status
+unsafe struct Status
 {
     public int Code;
-    [MarshalAs(UnmanagedType.ByValTStr, SizeConst = 508)]
-    public string Message;
+    public fixed byte Message[508];
 }
 
 // As in digits.h: a program of its own needs no more of it than it calls.
@@ -28,9 +28,9 @@ static class Native
     [DllImport("digits", EntryPoint = "digits_close")]
     public static extern void Close(IntPtr context);
 
-    public static void Check(Status status)
+    public static unsafe void Check(Status status)
     {
-        if (status.Code != 0) throw new InvalidOperationException(status.Message);
+        if (status.Code != 0) throw new InvalidOperationException(Marshal.PtrToStringAnsi((IntPtr)status.Message));
     }
 }
 
