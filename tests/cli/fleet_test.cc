@@ -237,6 +237,22 @@ TEST(FleetOfAFile, AgentsOfOneMachineShareIt) {
   EXPECT_NE(hasty.err.find("100 ms to 1 h are possible"), std::string::npos) << hasty.err;
 }
 
+TEST(FleetOfAFile, CtrlCEndsTheWaitForAgents) {
+  const std::string db = write_file("t.db", ""), plan = write_file("t.plan", "");
+  std::filesystem::remove(db);
+  Background tuning({"tune", "--op", kOp, "--threads", "1", "--peers", "none", "--policy", "random",
+                     "--db", db, "--plan", plan, "--agents", "any", "--trials", "4"});
+  const auto tunings = [&] {
+    const Finished done = run({"fleet", "status", "--db", db, "--json"});
+    return done.code == 0 ? Json::parse(done.out)["tunings"].size() : 0;
+  };
+  for (int i = 0; i < 1000 && tunings() == 0; ++i) std::this_thread::sleep_for(20ms);
+  tuning.signal(SIGINT);
+  const Finished done = tuning.wait();
+  EXPECT_EQ(done.code, 130) << done.err;
+  EXPECT_EQ(tunings(), 0u);
+}
+
 TEST(FleetOfAFile, IsSimulated) {
   const std::string db = write_file("t.db", "");
   std::filesystem::remove(db);

@@ -353,7 +353,8 @@ int tune(const TuneArgs& args) {
   Result<app::TuneResult> result = app::tune(*options, callbacks);
   if (!result) {
     line.finish();
-    return report_model(result.error());
+    const int code = report_model(result.error());
+    return interrupted() ? interrupt_code() : code;  // while it waited for agents
   }
   summary.result = std::move(result).value();
   const app::TuneResult& r = summary.result;
