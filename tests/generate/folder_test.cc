@@ -82,6 +82,20 @@ TEST_F(FolderModel, IsCheckedAndFoundByItsContent) {
   EXPECT_EQ(ModelSource(path()).identity(), "");
 }
 
+// Weights that are too large to be read for that, beside small ones and what is made of
+// config.json.
+TEST_F(FolderModel, IsCheckedWithoutItsLargeWeights) {
+  json c = case_named("llama");
+  for (const char* name : {"model.embed_tokens.weight", "lm_head.weight"})
+    c["tensors"][name]["shape"] = {1200, 32};
+  save_folder(c, path());
+  CompileOptions options = options_.compile;
+  options.import.symbols = {{"sequence", 3}, {"capacity", 8}, {"wanted", 2}};
+  const auto report = check_model(path(), options);
+  ASSERT_TRUE(report.ok()) << report.error().message;
+  EXPECT_TRUE(report->unsupported.empty());
+}
+
 // Bytes and two marks.
 json tokenizer_json() {
   json vocab = json::object();

@@ -4,8 +4,15 @@
 #include <array>
 #include <cstring>
 
+#include "tessera/frontend/onnx/model_files.h"
+
 namespace tessera::gguf {
 namespace {
+
+bool is_left(DType dtype, const Shape& shape, Values values) {
+  const auto bytes = static_cast<std::size_t>(elements(shape) * size_bytes(dtype));
+  return values == Values::kLeft && bytes > onnx::kOutlineBytes;
+}
 
 // A tensor that nobody reads: it lies anywhere in the file.
 HostTensor left(const File& file, DType dtype, Shape shape) {
@@ -91,15 +98,13 @@ Grouped unpack(const std::vector<const Tensor*>& rows, std::int64_t bits, const 
   const Shape shape = {count, row_bytes}, shared = {count, groups};
   const DType of_groups = type.halves ? DType::kF16 : DType::kF32;
   out.offset = HostTensor(of_groups, {0});
-  if (values == Values::kLeft) {
-    out.q = left(file, DType::kU8, shape);
-    out.scale = left(file, of_groups, shared);
-    if (type.has_offset) out.offset = left(file, of_groups, shared);
-    return out;
-  }
-  out.q = HostTensor(DType::kU8, shape);
-  out.scale = HostTensor(of_groups, shared);
-  if (type.has_offset) out.offset = HostTensor(of_groups, shared);
+  const auto made = [&](DType dtype, const Shape& s) {
+    return is_left(dtype, s, values) ? left(file, dtype, s) : HostTensor(dtype, s);
+  };
+  out.q = made(DType::kU8, shape);
+  out.scale = made(of_groups, shared);
+  if (type.has_offset) out.offset = made(of_groups, shared);
+  if (is_left(DType::kU8, shape, values)) return out;  // scales have fewer bytes
   const std::int64_t blocks = columns / type.elements;
   std::int64_t at = 0;
   for (const Tensor* t : rows) {
@@ -119,7 +124,7 @@ Result<HostTensor> plain(const Tensor& tensor, const File& file, Values values) 
   const std::string_view type = tensor.type->name;
   const bool narrow = type == "F16" || type == "BF16";
   const DType dtype = narrow ? (type == "F16" ? DType::kF16 : DType::kBF16) : DType::kF32;
-  if (values == Values::kLeft && tensor.type->readable() && !tensor.bytes.empty())
+  if (tensor.type->readable() && is_left(dtype, tensor.shape, values))
     return left(file, dtype, tensor.shape);
   if (!narrow) return widened(tensor);
   HostTensor out(dtype, tensor.shape);

@@ -11,7 +11,9 @@ namespace tessera::gguf {
 
 enum class Values : std::uint8_t {
   kRead,
-  kLeft,  // types and shapes alone, as onnx::load_outline gives them
+  // As onnx::load_outline: of what is larger than onnx::kOutlineBytes types and shapes alone.
+  // Scales and offsets beside such a tensor are 0.
+  kLeft,
 };
 
 // Rows of integers with a scale and an offset for each group.
