@@ -1,4 +1,5 @@
 """torch.compile(backend="tessera") and tessera.from_torch beside PyTorch itself."""
+import operator
 import os
 import unittest
 import warnings
@@ -310,6 +311,24 @@ class OperatorsTest(unittest.TestCase):
             ("shared heads", lambda x: functional.scaled_dot_product_attention(x, x[:, :2], x[:, 2:], enable_gqa=True)),
             ("nothing seen", lambda x: functional.scaled_dot_product_attention(x, x, x, hidden)),
         ], x)
+
+
+    def test_attention_as_gpus_have_it(self):
+        x = torch.rand(2, 4, 6, 8)
+        want = functional.scaled_dot_product_attention(x, x, x, is_causal=True, scale=0.3)
+        for name, arguments in (("flash", (0.0, True, False)), ("efficient", (None, False, 0.0, True)),
+                                ("cudnn", (None, False, 0.0, True, False))):
+            graph = torch.fx.Graph()
+            given = graph.placeholder("x")
+            op = getattr(torch.ops.aten, f"_scaled_dot_product_{name}_attention").default
+            made = graph.call_function(op, (given, given, given, *arguments), {"scale": 0.3})
+            first = graph.call_function(operator.getitem, (made, 0))
+            given.meta["val"] = first.meta["val"] = x
+            made.meta["val"] = (x,)
+            graph.output((first,))
+            with self.subTest(name), torch.no_grad():
+                got = backend_of_graph(torch.fx.GraphModule(nn.Module(), graph))([x])
+                torch.testing.assert_close(got[0], want, rtol=1e-4, atol=1e-5)
 
 
 @unittest.skipIf(torch is None, "PyTorch is not installed")

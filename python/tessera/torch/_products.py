@@ -267,6 +267,18 @@ def _flash(c: Converter, node: Node, q: Node, k: Node, v: Node, dropout_p: float
     return [_sdpa(c, node, q, k, v, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=True)]
 
 
+@operator("_scaled_dot_product_flash_attention")
+def _flash_of_gpu(c: Converter, node: Node, q: Node, k: Node, v: Node, dropout_p: float = 0, is_causal: bool = False,
+                  *ignored: Any, scale: Optional[float] = None) -> list[str]:
+    return [_sdpa(c, node, q, k, v, None, dropout_p, is_causal, scale=scale, enable_gqa=True)]
+
+
+@operator("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention")
+def _biased_of_gpu(c: Converter, node: Node, q: Node, k: Node, v: Node, bias: Optional[Node], sums: bool,
+                   dropout_p: float = 0, is_causal: bool = False, *ignored: Any, scale: Optional[float] = None) -> list[str]:
+    return [_sdpa(c, node, q, k, v, bias, dropout_p, is_causal, scale=scale, enable_gqa=True)]
+
+
 # ---- resizing ----
 
 
