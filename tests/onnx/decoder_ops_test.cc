@@ -165,7 +165,8 @@ TEST(DecoderOps, AttentionSaysWhatItRefuses) {
   EXPECT_THAT(refused("Mha", 2, omitted()), HasSubstr("its value"));
   EXPECT_THAT(refused("Mha", 3, pattern({21}, 1)), HasSubstr("bias 21"));
   EXPECT_THAT(refused("Mha", 1, pattern({1, 4, 8}, 1)), HasSubstr("do not fit"));
-  EXPECT_THAT(refused("Mha", attr("unidirectional", std::int64_t{1})), HasSubstr("no error"));
+  EXPECT_THAT(refused("Mha", attr("unidirectional", std::int64_t{1})),
+              HasSubstr("unidirectional with 3 queries and 4 keys"));
   EXPECT_THAT(refused("MhaCausal", 8, i32({1})), HasSubstr("shared cache"));
   EXPECT_THAT(refused("MhaCausal", 7, omitted()), HasSubstr("past_key and past_value"));
   EXPECT_THAT(refused("MhaLengths", 4, i32({1, 2, 3})), HasSubstr("a mask of shape 3"));

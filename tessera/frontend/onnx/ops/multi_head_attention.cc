@@ -184,6 +184,12 @@ Result<Values> import_multi_head_attention(Context& c) {
     return invalid("past_key and past_value belong together");
   Formula f(c);
   TESSERA_TRY(Heads x, read_heads(f, c, heads));
+  if (f.failed()) return f.error();
+  const std::int64_t queries = f.shape(x.q)[2], added = f.shape(x.k)[2];
+  // Engines do not agree about which keys come before a query then.
+  if (o.causal && queries > 1 && added != queries)
+    return make_error(ErrorCode::kUnsupported, "unidirectional with {} queries and {} keys",
+                      queries, added);
   if (c.has(kPastKey)) {
     x.k = concat(f, {f.in(kPastKey), x.k}, 2);
     x.v = concat(f, {f.in(kPastValue), x.v}, 2);
