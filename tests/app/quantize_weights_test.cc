@@ -270,6 +270,17 @@ TEST(RaiseOpset, AxesBecomeInputsAndSplitsAreCounted) {
   for (std::int64_t i = 0; i < 2; ++i) EXPECT_EQ(after.get_float(i), before.get_float(i));
 }
 
+// What is wrong with such a model is for import to say.
+TEST(RaiseOpset, NodesWithoutOutputsStay) {
+  onnx::Model model = make_model(
+      make_graph({value_info("x", DType::kF32, {2, 6})},
+                 {make_node("ReduceMax", {"x"}, {}, {{"axes", std::vector<std::int64_t>{1}, ""}}),
+                  make_node("GridSample", {"x", "x"}, {}), make_node("Relu", {"x"}, {"y"})},
+                 {"y"}),
+      13);
+  EXPECT_TRUE(raise_opset(model, 21).ok());
+}
+
 TEST(RaiseOpset, WhatMeansSomethingElseIsNamedAndNothingChanges) {
   const auto with = [](const char* op, std::int64_t opset) {
     return make_model(make_graph({value_info("x", DType::kF32, {1, 2, 3, 3})},

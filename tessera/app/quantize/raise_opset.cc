@@ -29,8 +29,10 @@ class Raiser {
   Result<void> graph(onnx::Graph& g) const {
     FreshNames fresh(g);
     for (onnx::Node& node : g.nodes) {
-      if (node.domain.empty()) TESSERA_DO(check(node));
-      if (node.domain.empty()) rewrite(g, fresh, node);
+      if (node.domain.empty() && !node.outputs.empty()) {
+        TESSERA_DO(check(node));
+        rewrite(g, fresh, node);
+      }
       for (onnx::Attribute& a : node.attributes) {
         auto* body = std::get_if<std::shared_ptr<const onnx::Graph>>(&a.value);
         if (!body) continue;
