@@ -200,6 +200,8 @@ TEST(Tokenizer, RefusesVocabulariesThatDoNotFit) {
   };
   EXPECT_EQ(refusal([](Vocabulary&) {}), "accepted");
   expect([](Vocabulary& v) { v.tokens.clear(), v.kinds.clear(); }, "the vocabulary is empty");
+  EXPECT_EQ(refusal([](Vocabulary& v) { v.tokens[2] = v.tokens[3] = ""; }), "accepted")
+      << "tokens without a text may be several";
   expect([](Vocabulary& v) { v.tokens[3] = v.tokens[2]; },
          "tokens 2 and 3 of the vocabulary are both");
   expect([](Vocabulary& v) { v.tokens[3].assign(2000, 'x'); },

@@ -129,7 +129,7 @@ Result<void> Tokenizer::check() {
                      kMostTokenBytes);
     }
     const auto [it, added] = names_->token.emplace(v.tokens[i], static_cast<Token>(i));
-    if (!added) {
+    if (!added && !v.tokens[i].empty()) {  // places that some files leave free are empty
       return invalid("tokens {} and {} of the vocabulary are both '{}'", it->second, i,
                      v.tokens[i]);
     }
