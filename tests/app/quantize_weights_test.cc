@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tessera/app/quantize/model_index.h"
 #include "tessera/app/quantize/quantize.h"
 #include "tessera/app/quantize/raise_opset.h"
 #include "tests/onnx/model_builder.h"
@@ -278,7 +279,11 @@ TEST(RaiseOpset, NodesWithoutOutputsStay) {
                   make_node("GridSample", {"x", "x"}, {}), make_node("Relu", {"x"}, {"y"})},
                  {"y"}),
       13);
+  model.graph.nodes.push_back(make_node("Constant", {}, {}, {{"value", drawn({2}, 1), ""}}));
   EXPECT_TRUE(raise_opset(model, 21).ok());
+  EXPECT_EQ(ModelIndex(model.graph).constant("y"), nullptr);
+  drop_unused_constants(model.graph);
+  EXPECT_EQ(model.graph.nodes.size(), 4u);
 }
 
 TEST(RaiseOpset, WhatMeansSomethingElseIsNamedAndNothingChanges) {

@@ -32,9 +32,10 @@ ModelIndex::ModelIndex(const onnx::Graph& graph) : graph_(graph) {
     for (const std::string& name : node.inputs) readers_[name].push_back(i);
     for (const std::string& name : node.outputs) producers_[name] = i;
     add_body_reads(node, &elsewhere_);
-    const onnx::Attribute* value = is_plain(node, "Constant") ? node.find("value") : nullptr;
+    const bool constant = is_plain(node, "Constant") && !node.outputs.empty();
+    const onnx::Attribute* value = constant ? node.find("value") : nullptr;
     if (const auto* t = value ? std::get_if<HostTensor>(&value->value) : nullptr)
-      constants_[node.outputs.at(0)] = *t;
+      constants_[node.outputs[0]] = *t;
   }
 }
 
@@ -91,7 +92,7 @@ void drop_unused_constants(onnx::Graph& graph) {
   std::erase_if(graph.initializers,
                 [&](const onnx::Initializer& i) { return !read.contains(i.name); });
   std::erase_if(graph.nodes, [&](const onnx::Node& node) {
-    return is_plain(node, "Constant") && !read.contains(node.outputs.at(0));
+    return is_plain(node, "Constant") && !node.outputs.empty() && !read.contains(node.outputs[0]);
   });
 }
 
