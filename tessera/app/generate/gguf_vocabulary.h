@@ -9,7 +9,8 @@ namespace tessera::app {
 // Errors name the file and the key, or what is not supported.
 Result<tokenizer::Vocabulary> gguf_vocabulary(const gguf::File& file);
 
-// Control tokens whose names say that they end a turn of a chat or a text: files name one of them.
+// Control and user-defined tokens whose names say that they end a turn of a chat or a text: files
+// name one of them.
 void add_ends_by_name(tokenizer::Vocabulary* vocabulary);
 
 }  // namespace tessera::app
