@@ -174,6 +174,10 @@ class BackendTest(unittest.TestCase):
         with self.assertWarnsRegex(UserWarning, "tessera: a graph of .* operations runs as PyTorch runs it: .*svd"):
             got = compiled(function)(x)
         torch.testing.assert_close(got, function(x))
+        small = torch.tensor([1, 44, 255], dtype=torch.uint8)
+        with self.assertWarnsRegex(UserWarning, "runs as PyTorch runs it: add with these arguments"):
+            got = compiled(lambda x: x + 300)(small)
+        torch.testing.assert_close(got, small + 300)
 
     def test_what_is_differentiated_runs_as_before_with_the_reason(self):
         module = nn.Linear(4, 1)

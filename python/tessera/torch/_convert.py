@@ -162,7 +162,8 @@ class Converter:
             return handler(self, node, *node.args, **node.kwargs)
         except Unsupported as error:
             raise Unsupported(str(error) if name in str(error) else f"{name}: {error}") from None
-        except (AttributeError, LookupError, TypeError, ValueError) as error:  # arguments that nobody thought of
+        except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+            # Arguments that nobody thought of, and numbers that do not fit their type.
             raise Unsupported(f"{name} with these arguments ({error})") from None
 
     def _outputs(self, result: Sequence[Any]) -> tuple[list[Any], list[Any]]:
