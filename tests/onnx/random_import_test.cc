@@ -89,6 +89,25 @@ TEST(RandomImport, NodesWithoutASeedDiffer) {
             values_of(*imported->constant(imported->outputs[1])));
 }
 
+TEST(RandomImport, StepsOfALoopDiffer) {
+  for (const bool seeded : {false, true}) {
+    std::vector<Attribute> attributes = {shape({4})};
+    if (seeded) attributes.push_back(attr("seed", 1.0F));
+    Graph body = make_graph({value_info("i", DType::kI64, {}), value_info("go", DType::kBool, {})},
+                            {make_node("RandomUniform", {}, {"r"}, attributes)}, {"go", "r"});
+    Graph graph =
+        make_graph({}, {make_node("Loop", {"n", ""}, {"y"}, {body_attribute("body", body)})}, {"y"},
+                   {{"n", int_tensor({}, {2})}});
+    const auto imported = import_model(make_model(std::move(graph)));
+    ASSERT_TRUE(imported.ok()) << imported.error().message;
+    const auto y = graph::evaluate(*imported, {});
+    ASSERT_TRUE(y.ok()) << y.error().message;
+    ASSERT_EQ((*y)[0].shape(), (Shape{2, 4}));
+    for (std::int64_t i = 0; i < 4; ++i)
+      EXPECT_NE((*y)[0].get_float(i), (*y)[0].get_float(4 + i)) << seeded;
+  }
+}
+
 TEST(RandomImport, Bernoulli) {
   HostTensor p(DType::kF32, {4, 2000});
   for (std::int64_t i = 0; i < p.size(); ++i) p.set_float(i, i < 2000 ? 0 : i < 4000 ? 1 : 0.25);

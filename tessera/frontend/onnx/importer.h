@@ -55,6 +55,7 @@ class Importer final : public BodyImporter {
   LoopLimits loop_limits() const override {
     return {options_.max_loop_steps, options_.unrolled_nodes};
   }
+  std::int64_t count_draw(const std::string& name) override { return draws_[name]++; }
 
  private:
   // Where a node stands: the same for all nodes of a graph, body or function.
@@ -103,6 +104,7 @@ class Importer final : public BodyImporter {
   std::vector<Issue> issues_;
   bool body_poisoned_ = false;  // the body just imported needs a value of a refused node
   std::int64_t nodes_imported_ = 0;
+  std::map<std::string, std::int64_t> draws_;  // by name
 };
 
 }  // namespace tessera::onnx

@@ -25,6 +25,9 @@ class BodyImporter {
  public:
   virtual ~BodyImporter() = default;
   virtual LoopLimits loop_limits() const = 0;
+  // How many nodes that draw numbers for a value of this name came before: bodies and functions
+  // may be imported again and again.
+  virtual std::int64_t count_draw(const std::string& name) = 0;
   // `args` are bound to the body's inputs in order; returns the body's outputs.
   virtual Result<std::vector<ValueId>> import_body(const Graph& body,
                                                    const std::vector<ValueId>& args) = 0;

@@ -1,8 +1,11 @@
 // Random numbers. They are drawn from the node's seed while the model is read, so that every run of
-// a program sees the same ones; a node without a seed takes one from the name of its output.
+// a program sees the same ones; a node without a seed takes one from the name of its output. Other
+// calls of a function and other steps of a loop draw other numbers, unless the loop is too long to
+// unroll.
 #include <bit>
 #include <cmath>
 #include <numbers>
+#include <string>
 
 #include "tessera/frontend/onnx/ops/element_type.h"
 #include "tessera/frontend/onnx/ops/formula.h"
@@ -17,10 +20,14 @@ namespace {
 using Values = std::vector<ValueId>;
 
 Result<Rng> stream_of(const Context& c) {
-  if (!c.has_attribute("seed"))
-    return Rng(hash_bytes(c.node.outputs.empty() ? "" : c.node.outputs[0]));
-  TESSERA_TRY(const double seed, c.number("seed"));
-  return Rng(std::bit_cast<std::uint64_t>(seed));
+  const std::string name = c.node.outputs.empty() ? "" : c.node.outputs[0];
+  std::uint64_t seed = hash_bytes(name);
+  if (c.has_attribute("seed")) {
+    TESSERA_TRY(const double given, c.number("seed"));
+    seed = std::bit_cast<std::uint64_t>(given);
+  }
+  const std::int64_t before = c.bodies.count_draw(name);
+  return Rng(before == 0 ? seed : hash_bytes(std::to_string(before), seed));
 }
 
 // Of attribute dtype, or else `absent`.
