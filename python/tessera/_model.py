@@ -98,7 +98,7 @@ class Session:
         if not as_torch:
             self._expect_numpy()
             inputs = self._arrays(inputs)
-        with self._lock:
+        with self._lock, python_errors():
             self._run(inputs, ())
             made = [self._native.output(i) for i in range(len(self.model.outputs))]
         if as_torch:

@@ -177,6 +177,8 @@ class ModelTest(unittest.TestCase):
         from tessera._words import in_python
 
         self.assertEqual(in_python("set it with --shape a:b:3xSIZE"), 'set it with shapes={"a:b": (3, SIZE)}')
+        self.assertEqual(in_python("steps; --max-loop-steps N allows more"),
+                         "steps; `tessera run --max-loop-steps N` allows more")
         self.assertEqual(in_python("--shape x:5 or --weights file"), 'shapes={"x": (5,)} or weights="file"')
 
     def test_models_go_to_other_processes(self):
