@@ -1,7 +1,5 @@
-/* tessera._native: the C interface of Tessera as Python types: Model and Session,
- * and Text in native_text.c. Built against
- * the stable ABI of Python 3.11, so that one library serves all later versions. What is pleasant to
- * use is in tessera/__init__.py. */
+/* tessera._native: the C interface of Tessera as Python types. Built against the stable ABI of
+ * Python 3.11, which all later versions have. What is pleasant to use is in tessera/__init__.py. */
 #include "native.h"
 
 const tsr_api* api;
@@ -501,8 +499,7 @@ static PyObject* session_run(PyObject* self, PyObject* const* args, Py_ssize_t c
 }
 
 static void fail_allocation(void* context, const char* kind, const char* message) {
-  (void)context;
-  (void)kind;
+  (void)context, (void)kind;
   PyErr_SetString(PyExc_MemoryError, message);
 }
 
@@ -513,9 +510,7 @@ static PyObject* new_tensor(const Exchange* exchange, const tsr_tensor_info* inf
   void* object = NULL;
   memset(&prototype, 0, sizeof prototype);
   prototype.device.device_type = TSR_DL_CPU;
-  prototype.dtype.code = (uint8_t)info->dl_code;
-  prototype.dtype.bits = (uint8_t)info->dl_bits;
-  prototype.dtype.lanes = 1;
+  prototype.dtype = (tsr_dl_type){(uint8_t)info->dl_code, (uint8_t)info->dl_bits, 1};
   prototype.ndim = info->rank;
   prototype.shape = (int64_t*)info->shape;
   if (exchange->allocate(&prototype, &managed, NULL, fail_allocation)) return NULL;
