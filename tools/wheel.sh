@@ -29,7 +29,7 @@ for library in "$stage"/lib/*.so*; do
   esac
 done
 cp "$stage/bin/tessera" "$work/tessera/bin/"
-cp weights/README.md weights/"$arch"-*.safetensors "$work/tessera/share/tessera/weights/"
+cp weights/README.md weights/{"$arch",cpu,cuda}-*.safetensors "$work/tessera/share/tessera/weights/"
 cp -r "$stage/share/doc/tessera/licences" "$work/tessera/share/"
 
 cc=(gcc) more=()

@@ -33,4 +33,10 @@ case ${1-} in
   *) echo "usage: run.sh --build FOLDER | --wheel FILE" >&2; exit 2 ;;
 esac
 TESSERA_CACHE=off "$in_venv" -m unittest discover -v -s tests/python -t tests/python
-if [ "$1" = --wheel ]; then "$work/venv/bin/tessera" --version; fi
+if [ "$1" = --wheel ]; then
+  "$work/venv/bin/tessera" --version
+  # What the guide promises: the weights for this architecture, for GPUs and for policy lm.
+  for name in "$(uname -m)-default" cuda-default cpu-language cuda-language cpu-plans; do
+    ls "$work"/venv/lib/python3*/site-packages/tessera/share/tessera/weights/"$name.safetensors" >/dev/null
+  done
+fi
