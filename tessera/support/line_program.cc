@@ -28,9 +28,8 @@ int until(Clock::time_point deadline) {
 }
 
 int spawn_shell(const std::string& command, int socket, pid_t* child) {
-  const std::string line = "exec " + command;
   std::array<char*, 4> argv = {const_cast<char*>("sh"), const_cast<char*>("-c"),
-                               const_cast<char*>(line.c_str()), nullptr};
+                               const_cast<char*>(command.c_str()), nullptr};
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, socket, STDIN_FILENO);

@@ -41,13 +41,14 @@ TEST(Study, ARunBecomesAPage) {
   fs::remove_all(pages);
   fs::create_directories(pages);
   const std::string data = (root() / "data").string();
-  const Finished done = run({"study", "tpugraphs-table-1", "--data", data, "-o", folder});
+  const Finished done = run({"study", "tenset-table-1", "tpugraphs-table-1", "--seeds", "2",
+                             "--data", data, "-o", folder});
   ASSERT_EQ(done.code, 0) << done.err;
   EXPECT_NE(done.out.find("|random|41|"), std::string::npos) << done.out;
   const json recorded = json::parse(read_file(folder + "/tpugraphs-table-1.json"));
   EXPECT_EQ(recorded.at("study"), "tpugraphs-table-1");
   const std::string command = recorded.at("command");
-  EXPECT_TRUE(command.starts_with("tessera study tpugraphs-table-1")) << command;
+  EXPECT_TRUE(command.starts_with("tessera study tpugraphs-table-1 --seeds 2")) << command;
   EXPECT_EQ(command.find(folder), std::string::npos) << command;
   const std::string runs = (root() / "bench/results").string();
   ASSERT_EQ(run({"results", runs, "--papers", folder, "--pages", pages}).code, 0);

@@ -19,6 +19,13 @@ TEST(LineProgram, AnswersLineByLine) {
   EXPECT_EQ((*program)->error(), "");
 }
 
+TEST(LineProgram, IsALineOfTheShell) {
+  const auto program =
+      LineProgram::start("cd / && NAME=there sh -c 'read x; echo \"$x $NAME $PWD\"'");
+  ASSERT_TRUE(program.ok()) << program.error().message;
+  EXPECT_EQ((*program)->ask("hi").value(), "hi there /");
+}
+
 TEST(LineProgram, SaysThatItDoesNotExist) {
   const auto program = LineProgram::start("/nowhere/program 2>/dev/null");
   ASSERT_TRUE(program.ok());

@@ -62,7 +62,9 @@ Result<app::StudyResult> run_one(const std::string& name, const StudyArgs& args)
   if (!result.ok()) return result;
   result->version = version_text();
   result->date = utc_now();
-  result->command = args.names.size() == 1 ? command_line("-o") : "tessera study " + name;
+  std::vector<std::string> others = args.names;
+  std::erase(others, name);
+  result->command = command_line("-o", others);
   if (args.output.empty()) return result;
   TESSERA_DO(write_file((fs::path(args.output) / (name + ".json")).string(),
                         {to_json(*result).dump(1), "\n"}));
