@@ -1,5 +1,7 @@
 // tessera generate, on a tiny random model that knows bytes.
+#include <cmath>
 #include <filesystem>
+#include <optional>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -228,6 +230,94 @@ TEST(Generate, BenchTimesReadingAndWriting) {
   refused({"bench", path, "--generate", "prompt=1", "--peers", "ort"},
           "--generate times one language model");
   refused({"bench", path, "--generate", "prompt=5000"}, "128 tokens behind 5000: there is room");
+}
+
+// By the definition, in pieces of the context.
+double reference_perplexity(const TinyDecoder& d, const std::string& text) {
+  const auto bytes = std::make_shared<std::string>(app::testing::write_decoder(d));
+  const gguf::File file = gguf::File::parse(*bytes, bytes, "tiny").value();
+  std::optional<ReferenceDecoder> decoder;
+  double log_likelihood = 0;
+  for (std::size_t i = 0; i + 1 < text.size(); ++i) {
+    if (i % static_cast<std::size_t>(d.context) == 0) decoder.emplace(d, file);
+    const std::vector<double> logits = decoder->step(static_cast<unsigned char>(text[i]));
+    double sum = 0;
+    for (const double v : logits) sum += std::exp(v);
+    log_likelihood += logits[static_cast<unsigned char>(text[i + 1])] - std::log(sum);
+  }
+  return std::exp(-log_likelihood / static_cast<double>(text.size() - 1));
+}
+
+TEST(Generate, BenchMeasuresHowWellTextsArePredicted) {
+  const std::string text = "The quick brown fox jumps over the lazy dog, and so on.";
+  TinyDecoder d = byte_model();
+  d.blocks = "Q8_0";
+  d.context = 20;
+  const std::string path = saved(d), file = write_file("generate/text.txt", text);
+  const double want = reference_perplexity(d, text);
+  const nlohmann::json exact =
+      json_of(run({"bench", path, "--perplexity", file, "--activations", "float", "--json"}));
+  ASSERT_TRUE(exact.is_object());
+  EXPECT_EQ(exact["tokens"], text.size() - 1);
+  EXPECT_NEAR(exact["perplexity"].get<double>(), want, 1e-3 * want);
+  EXPECT_FALSE(exact.contains("against"));
+
+  const nlohmann::json rounded =
+      json_of(run({"bench", path, "--perplexity", file, "--against", "exact", "--json"}));
+  const nlohmann::json& beside = rounded["against"];
+  ASSERT_TRUE(beside.is_object()) << rounded;
+  EXPECT_NEAR(rounded["perplexity"].get<double>(), want, 0.05 * want);
+  EXPECT_NEAR(beside["perplexity"].get<double>(), want, 1e-3 * want);
+  EXPECT_NEAR(beside["perplexity_ratio"].get<double>(), 1, 0.05);
+  EXPECT_LT(std::abs(beside["mean_kl"].get<double>()), 0.01);
+  EXPECT_GT(beside["same_likeliest"].get<double>(), 0.7);
+
+  TinyDecoder less = d;
+  less.layers = 1;
+  const std::string other = write_file("generate/less.gguf", app::testing::write_decoder(less));
+  const nlohmann::json two = json_of(run({"bench", path, "--perplexity", file, "--against", other,
+                                          "--activations", "float", "--json"}))["against"];
+  const double its = reference_perplexity(less, text);
+  EXPECT_EQ(two["model"], other);
+  EXPECT_NEAR(two["perplexity"].get<double>(), its, 1e-3 * its);
+  EXPECT_NEAR(two["perplexity_ratio"].get<double>(), want / its, 2e-3 * want / its);
+  EXPECT_GT(two["mean_kl"].get<double>(), 1e-4);
+
+  const Finished words = run({"bench", path, "--perplexity", file, "--tokens", "2", "--against",
+                              "exact", "--threads", "1"});
+  EXPECT_EQ(words.code, 0) << words.err;
+  for (const char* part : {"tiny.gguf: perplexity ", " over 1 token", "exact: perplexity ",
+                           "; ratio ", "same likeliest token ", "mean KL divergence "}) {
+    EXPECT_NE(words.out.find(part), std::string::npos) << words.out;
+  }
+}
+
+TEST(Generate, BenchRefusesTextsThatCannotBePredicted) {
+  TinyDecoder d = byte_model();
+  const std::string path = saved(d), good = write_file("generate/text.txt", "some text");
+  const auto metadata = d.metadata;
+  d.metadata = [=](gguf::testing::Writer& w) {
+    metadata(w);
+    w.integer("tokenizer.ggml.bos_token_id", 256).flag("tokenizer.ggml.add_bos_token", true);
+  };
+  const std::string begins = write_file("generate/begins.gguf", app::testing::write_decoder(d));
+  const auto refused = [&](const std::vector<std::string>& args, const std::string& reason) {
+    std::vector<std::string> all = {"bench"};
+    all.insert(all.end(), args.begin(), args.end());
+    const Finished done = run(all);
+    EXPECT_EQ(done.code, 2) << reason;
+    EXPECT_NE(done.err.find(reason), std::string::npos) << done.err;
+  };
+  const std::string file = write_file("generate/bad.txt", "");
+  refused({path, "--perplexity", file}, "bad.txt is empty");
+  write_file("generate/bad.txt", "x");
+  refused({path, "--perplexity", file}, "the text has 1 of the two tokens needed");
+  write_file("generate/bad.txt", "caf\xe9 au lait");
+  refused({path, "--perplexity", file}, "bad.txt is not UTF-8");
+  refused({path, "--perplexity", good, "--against", begins}, "have different tokenizers");
+  refused({path, "--perplexity", good, "--against", "/no/such.gguf"}, "/no/such.gguf");
+  refused({path, "--perplexity", good, "--peers", "ort"}, "--perplexity is of one language model");
+  refused({"--perplexity", good}, "--perplexity is of one language model");
 }
 
 // A folder as transformers saves it, with the vocabulary of bytes.

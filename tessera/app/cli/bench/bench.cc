@@ -17,6 +17,7 @@
 #include "tessera/app/bench/peer_driver.h"
 #include "tessera/app/bench/pool_bench.h"
 #include "tessera/app/cli/bench/output.h"
+#include "tessera/app/cli/bench/perplexity.h"
 #include "tessera/app/cli/bench/text.h"
 #include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
@@ -39,6 +40,7 @@ struct BenchArgs {
   ModelBenchArgs model_bench;
   std::vector<std::string> ops, peers;
   std::string suite, schedule, target = "host", record, generate;
+  PerplexityArgs perplexity;
   const Option *gave_samples = nullptr, *gave_time_limit = nullptr;
   int threads = 0;
   int samples = 20;
@@ -281,9 +283,14 @@ int bench_ops(const BenchArgs& args, const target::Target& target, const SuiteLi
   return wrong ? kWrongNumbers : kOk;
 }
 
-int bench_generate(const BenchArgs& args) {
+// Whether there is one language model and nothing else.
+bool alone(const BenchArgs& args) {
   const bool others = !args.ops.empty() || !args.suite.empty() || !args.peers.empty();
-  if (args.model.model.empty() || others) {
+  return !args.model.model.empty() && !others;
+}
+
+int bench_generate(const BenchArgs& args) {
+  if (!alone(args)) {
     return report({ErrorCode::kInvalidArgument,
                    "--generate times one language model; give its file or folder alone"});
   }
@@ -296,8 +303,22 @@ int bench_generate(const BenchArgs& args) {
   return bench_text(args.model.model, text);
 }
 
+int run_perplexity(const BenchArgs& args) {
+  if (!alone(args)) {
+    return report({ErrorCode::kInvalidArgument,
+                   "--perplexity is of one language model; give its file or folder alone"});
+  }
+  PerplexityArgs text = args.perplexity;
+  text.activations = args.model.activations;
+  text.threads = args.threads;
+  text.json = args.json;
+  text.no_cache = args.model_bench.no_cache;
+  return bench_perplexity(args.model.model, text);
+}
+
 int bench(const BenchArgs& args) {
   if (args.list_ops) return list_ops();
+  if (!args.perplexity.file.empty()) return run_perplexity(args);
   if (!args.generate.empty()) return bench_generate(args);
   if (args.pool) return bench_pool(args);
   runtime::TimingOptions timing{.samples = args.samples, .time_limit_s = args.time_limit_s};
@@ -341,6 +362,7 @@ void add_bench(Flags& app, std::function<int()>* run) {
       "  tessera bench model.onnx --batch 8 --warmup 1s --duration 10s\n"
       "  tessera bench out                          # an artifact of `tessera compile`\n"
       "  tessera bench model.gguf --generate prompt=512,tokens=128\n"
+      "  tessera bench model.gguf --perplexity text.txt --against exact\n"
       "  tessera bench --op matmul:M=1024,N=1024,K=1024 --threads 1 --peers openblas,blis,acl "
       "--json\n"
       "  tessera bench --suite bench/suites/core.txt --peers all");
@@ -382,9 +404,22 @@ void add_bench(Flags& app, std::function<int()>* run) {
       ->excludes("--plan");
   add_target_option(*sub, args->target, TargetUse::kRun);
   add_fast_math_option(*sub, args->model);
-  sub->add_option("--generate", args->generate,
-                  "Time a language model instead: prompt=512,tokens=128 are the tokens it reads, "
-                  "and generates behind them");
+  Option* generate =
+      sub->add_option("--generate", args->generate,
+                      "Time a language model instead: prompt=512,tokens=128 are the tokens it "
+                      "reads, and generates behind them");
+  Option* perplexity =
+      sub->add_option("--perplexity", args->perplexity.file,
+                      "Measure how well a language model predicts this text instead")
+          ->check(existing_file())
+          ->excludes(generate);
+  sub->add_option("--tokens", args->perplexity.tokens, "Most tokens of the text")
+      ->check(range(2, 1 << 20))
+      ->needs(perplexity);
+  sub->add_option("--against", args->perplexity.against,
+                  "Another model with the same tokenizer to compare with, or exact: this one with "
+                  "--activations float")
+      ->needs(perplexity);
   args->gave_samples =
       sub->add_option("--samples", args->samples, "Clean samples of each")->check(range(1, 10000));
   args->gave_time_limit = sub->add_duration("--time-limit", args->time_limit_s,
