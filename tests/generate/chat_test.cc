@@ -115,13 +115,52 @@ TEST(Chat, PhiAndZephyr) {
             "<|im_end|><|im_start|>assistant<|im_sep|>");
 }
 
+TEST(Chat, WholeConversationsAreThoseOfTheirTurns) {
+  const std::vector<ChatMessage> all = {
+      {"system", "Be kind."}, {"user", " Hi "}, {"assistant", " Hello. "}, {"user", "Bye"}};
+  const auto written = [](const ChatFormat& f, std::span<const ChatMessage> messages) {
+    const auto parts = f.conversation(messages);
+    EXPECT_TRUE(parts.ok()) << parts.error().message;
+    return text(*parts);
+  };
+  const ChatFormat chatml = format("<|im_start|>system\nA model.<|im_end|>");
+  EXPECT_EQ(written(chatml, all),
+            text(chatml.first(" Hi ", "Be kind.")) + " Hello. " + text(chatml.next("Bye")));
+  EXPECT_EQ(written(chatml, std::span(all).subspan(1, 1)), text(chatml.first(" Hi ", {})))
+      << "the system text of the template";
+  const ChatFormat llama3 = format("<|start_header_id|><|eot_id|>");
+  EXPECT_EQ(written(llama3, all), two_turns(llama3)) << "without the spaces around";
+  EXPECT_EQ(written(format("[INST] <<SYS>>\n<</SYS>> [/INST]"), all),
+            "[INST] <<SYS>>\nBe kind.\n<</SYS>>\n\nHi [/INST] Hello. </s><s>[INST] Bye [/INST]");
+  EXPECT_EQ(written(format("'[INST]' + x + '[/INST]' + ' ' + message['content']"),
+                    std::vector<ChatMessage>{{"user", "a"}, {"assistant", "b"}, {"user", "c"}}),
+            "[INST]a[/INST] b</s>[INST]c[/INST]");
+  EXPECT_FALSE(chatml.conversation(all)->at(6).control_tokens) << "the assistant's words";
+  EXPECT_EQ(chatml.conversation(all)->at(6).text, " Hello. ");
+}
+
+TEST(Chat, RefusesMessagesOutOfTurn) {
+  const ChatFormat f = format("<|im_start|><|im_end|>");
+  const auto said = [&](const std::vector<ChatMessage>& messages) {
+    return f.conversation(messages).error().message;
+  };
+  EXPECT_EQ(said({}), "a conversation ends with a message of the user");
+  EXPECT_EQ(said({{"system", "x"}}), "a conversation ends with a message of the user");
+  EXPECT_EQ(said({{"user", "x"}, {"assistant", "y"}}),
+            "a conversation ends with a message of the user");
+  EXPECT_EQ(said({{"system", "x"}, {"tool", "y"}}),
+            "message 2 is of 'tool', where one of 'user' is expected");
+  EXPECT_EQ(said({{"user", "x"}, {"user", "y"}}),
+            "message 2 is of 'user', where one of 'assistant' is expected");
+}
+
 TEST(Chat, RefusesOtherTemplates) {
   for (const char* other : {"", "{{ messages }}", "[INST][/INST][SYSTEM_PROMPT]", "<|user|>"}) {
     const Result<ChatFormat> f = ChatFormat::recognise(other, "", "");
     ASSERT_FALSE(f.ok()) << other;
     EXPECT_EQ(f.error().code, ErrorCode::kUnsupported);
     EXPECT_NE(f.error().message.find("(phi4, chatml, llama3,"), std::string::npos);
-    EXPECT_NE(f.error().message.find("--prompt"), std::string::npos);
+    EXPECT_NE(f.error().message.find("as the prompt"), std::string::npos);
   }
 }
 

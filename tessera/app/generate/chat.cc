@@ -2,6 +2,8 @@
 
 #include <fmt/ranges.h>
 
+#include "tessera/support/invalid.h"
+
 namespace tessera::app {
 namespace {
 
@@ -150,8 +152,11 @@ Result<ChatFormat> ChatFormat::recognise(std::string_view chat_template, std::st
       if (chat_template.find("[INST] ") != std::string_view::npos) out.role_open_ += " ";
       if (chat_template.find(" [/INST]") != std::string_view::npos) out.role_close_ = " [/INST]";
       out.answer_close_ = "END";
+      for (const char* space : {"' ' + message", "\" \" + message"})
+        if (chat_template.find(space) != std::string_view::npos) out.before_answer_ = " ";
     } else if (out.family_ == "llama2") {
       out.answer_close_ = " ENDBEGIN";
+      out.before_answer_ = " ";
     } else {
       const std::string open = with_role(out.role_open_, "system");
       out.default_system_ = default_system_of(chat_template, open, trimmed(out.role_close_));
@@ -162,14 +167,16 @@ Result<ChatFormat> ChatFormat::recognise(std::string_view chat_template, std::st
   }
   return make_error(ErrorCode::kUnsupported,
                     "the model's chat template is of no family that is known ({}); give the text "
-                    "with its marks by --prompt",
+                    "with its marks as the prompt",
                     fmt::join(chat_families(), ", "));
 }
 
+// As the template gives somebody's words.
+std::string ChatFormat::own(std::string_view words) const {
+  return std::string(trims_ ? trimmed(words) : words);
+}
+
 std::vector<ChatPart> ChatFormat::turn(std::string_view system, std::string_view user) const {
-  const auto own = [&](std::string_view words) {
-    return std::string(trims_ ? trimmed(words) : words);
-  };
   std::vector<ChatPart> out;
   const bool has_system = !system.empty();
   if (has_system && system_is_role_) {
@@ -196,6 +203,28 @@ std::vector<ChatPart> ChatFormat::first(std::string_view user,
 std::vector<ChatPart> ChatFormat::next(std::string_view user) const {
   std::vector<ChatPart> out = turn("", user);
   out.insert(out.begin(), {answer_close_, true});
+  return out;
+}
+
+Result<std::vector<ChatPart>> ChatFormat::conversation(
+    std::span<const ChatMessage> messages) const {
+  std::optional<std::string> system;
+  if (!messages.empty() && messages[0].role == "system") {
+    system = messages[0].text;
+    messages = messages.subspan(1);
+  }
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    const char* const wanted = i % 2 == 0 ? "user" : "assistant";
+    if (messages[i].role == wanted) continue;
+    return invalid("message {} is of '{}', where one of '{}' is expected", i + (system ? 2 : 1),
+                   messages[i].role, wanted);
+  }
+  if (messages.size() % 2 == 0) return invalid("a conversation ends with a message of the user");
+  std::vector<ChatPart> out = first(messages[0].text, system);
+  for (std::size_t i = 1; i < messages.size(); i += 2) {
+    out.push_back({before_answer_ + own(messages[i].text), false});
+    for (ChatPart& part : next(messages[i + 1].text)) out.push_back(std::move(part));
+  }
   return out;
 }
 

@@ -3,6 +3,7 @@
 #include "tessera/app/cli/common/command.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/progress.h"
+#include "tessera/app/generate/chat_tokens.h"
 #include "tessera/app/generate/model_text.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/support/invalid.h"
@@ -37,36 +38,16 @@ Result<std::unique_ptr<TextModel>> TextModel::open(const std::string& path,
 }
 
 Result<app::ChatFormat> TextModel::chat_format() const {
-  if (chat_template_.empty()) {
-    return make_error(ErrorCode::kUnsupported,
-                      "{} has no chat template; give the text by --prompt without --chat",
-                      decoder_.file().name());
-  }
-  const tokenizer::Vocabulary& v = tokenizer_.vocabulary();
-  const auto name = [&](const std::optional<tokenizer::Token>& token) {
-    return token ? v.tokens[static_cast<std::size_t>(*token)] : std::string();
-  };
-  return app::ChatFormat::recognise(chat_template_, name(v.begin), name(v.end));
-}
-
-Result<std::vector<tokenizer::Token>> prompt_tokens(const tokenizer::Tokenizer& tokenizer,
-                                                    const std::string& prompt) {
-  const tokenizer::Part part{prompt, true};
-  TESSERA_TRY(std::vector<tokenizer::Token> out, tokenizer.encode(std::span(&part, 1)));
-  const tokenizer::Vocabulary& v = tokenizer.vocabulary();
-  if (v.add_begin && v.begin && out.size() > 1 && out[1] == *v.begin) out.erase(out.begin());
+  auto out = app::chat_format(tokenizer_, chat_template_);
+  if (!out.ok()) return out.error().with_context(decoder_.file().name());
   return out;
 }
 
 Result<std::vector<tokenizer::Token>> Conversation::ask(const std::string& user) {
   const bool first = tokens_.empty();
   const std::vector<app::ChatPart> chat = first ? format_.first(user, system_) : format_.next(user);
-  std::vector<tokenizer::Part> parts;
-  parts.reserve(chat.size());
-  for (const app::ChatPart& part : chat) parts.push_back({part.text, part.control_tokens});
-  TESSERA_TRY(const std::vector<tokenizer::Token> added, tokenizer_.encode(parts, false, !first));
-  const tokenizer::Vocabulary& v = tokenizer_.vocabulary();
-  if (first && v.begin && (v.add_begin || format_.begins_text())) tokens_.push_back(*v.begin);
+  TESSERA_TRY(const std::vector<tokenizer::Token> added,
+              app::chat_tokens(tokenizer_, format_, chat, first));
   tokens_.insert(tokens_.end(), added.begin(), added.end());
   return tokens_;
 }

@@ -1,4 +1,4 @@
-// A model with its vocabulary, and the prompts that become tokens for it.
+// A model with its vocabulary, and conversations that become tokens for it.
 #pragma once
 
 #include <memory>
@@ -47,11 +47,6 @@ class TextModel final : public app::LanguageModel {
   tokenizer::Tokenizer tokenizer_;
   std::string chat_template_;
 };
-
-// The tokens of a prompt that was written with its marks: control tokens are recognised in it. One
-// that marks the beginning is not added to one that is there.
-Result<std::vector<tokenizer::Token>> prompt_tokens(const tokenizer::Tokenizer& tokenizer,
-                                                    const std::string& prompt);
 
 // The tokens of a conversation so far; answers are added as they were generated.
 class Conversation {

@@ -10,6 +10,7 @@
 #include "tessera/app/cli/common/progress.h"
 #include "tessera/app/cli/generate/conversation.h"
 #include "tessera/app/compile/model_source.h"
+#include "tessera/app/generate/chat_tokens.h"
 #include "tessera/app/generate/memory_file.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/files.h"
@@ -127,8 +128,9 @@ Result<app::TextResult> generate_once(TextModel& model, app::TextSession& sessio
                                       std::optional<Conversation> conversation,
                                       const GenerateArgs& args) {
   TESSERA_TRY(const std::string prompt, given_prompt(args));
-  TESSERA_TRY(const std::vector<tokenizer::Token> tokens,
-              conversation ? conversation->ask(prompt) : prompt_tokens(model.tokenizer(), prompt));
+  TESSERA_TRY(
+      const std::vector<tokenizer::Token> tokens,
+      conversation ? conversation->ask(prompt) : app::prompt_tokens(model.tokenizer(), prompt));
   if (tokens.empty())
     return invalid("the prompt is empty; give one by --prompt, --prompt-file or standard input");
   return answer(model, session, tokens, args);
