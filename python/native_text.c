@@ -134,20 +134,34 @@ static PyObject* text_get_info(PyObject* self, PyObject* unused) {
                        (long long)info.vocabulary);
 }
 
-static PyObject* text_encode(PyObject* self, PyObject* string) {
-  const tsr_text* text = ((Text*)self)->handle;
-  Py_ssize_t bytes;
-  const char* utf8 = PyUnicode_AsUTF8AndSize(string, &bytes);
+/* What is to be tokens: a text, with control tokens or without, or messages. */
+typedef struct {
+  const char* utf8;
+  size_t bytes;
+  int control_tokens;
+  const tsr_message* messages; /* NULL: a text */
+  size_t num_messages;
+} Words;
+
+static tsr_status tokens_of(const tsr_text* text, const Words* words, int32_t* tokens, size_t room,
+                            size_t* count) {
+  if (words->messages)
+    return api->encode_chat(text, words->messages, words->num_messages, tokens, room, count);
+  return (words->control_tokens ? api->encode_prompt : api->encode)(text, words->utf8, words->bytes,
+                                                                    tokens, room, count);
+}
+
+/* A list of the tokens. */
+static PyObject* encoded(const tsr_text* text, const Words* words) {
   size_t room, count = 0, i;
   int32_t* tokens;
   tsr_status status;
   PyObject* out = NULL;
-  if (!utf8) return NULL;
   /* Hardly a text has more tokens than bytes, and those around it; else it is asked again. */
-  for (room = (size_t)bytes + 8;; room = count) {
+  for (room = words->bytes + 8;; room = count) {
     tokens = PyMem_Malloc(sizeof(int32_t) * room);
     if (!tokens) return PyErr_NoMemory();
-    status = api->encode(text, utf8, (size_t)bytes, tokens, room, &count);
+    status = tokens_of(text, words, tokens, room, &count);
     if (status.code != TSR_OK || count <= room) break;
     PyMem_Free(tokens);
   }
@@ -158,6 +172,45 @@ static PyObject* text_encode(PyObject* self, PyObject* string) {
   }
   PyMem_Free(tokens);
   return status.code == TSR_OK ? out : raise_status(&status);
+}
+
+/* encode(text, control_tokens) */
+static PyObject* text_encode(PyObject* self, PyObject* arguments) {
+  Words words;
+  Py_ssize_t bytes;
+  memset(&words, 0, sizeof words);
+  if (!PyArg_ParseTuple(arguments, "s#p", &words.utf8, &bytes, &words.control_tokens)) return NULL;
+  words.bytes = (size_t)bytes;
+  return encoded(((Text*)self)->handle, &words);
+}
+
+/* encode_chat(messages): a tuple of pairs (role, text), which keeps their bytes in memory. */
+static PyObject* text_encode_chat(PyObject* self, PyObject* pairs) {
+  Words words;
+  tsr_message* messages;
+  PyObject* out = NULL;
+  Py_ssize_t i;
+  const Py_ssize_t count = PyTuple_Size(pairs);
+  memset(&words, 0, sizeof words);
+  if (count < 0) return NULL;
+  messages = PyMem_Malloc(sizeof(tsr_message) * (size_t)(count > 0 ? count : 1));
+  if (!messages) return PyErr_NoMemory();
+  for (i = 0; i < count; ++i) {
+    Py_ssize_t bytes;
+    if (!PyArg_ParseTuple(PyTuple_GetItem(pairs, i), "ss#", &messages[i].role, &messages[i].bytes,
+                          &bytes)) {
+      break;
+    }
+    messages[i].count = (size_t)bytes;
+    words.bytes += (size_t)bytes + 16; /* with marks */
+  }
+  if (i == count) {
+    words.messages = messages;
+    words.num_messages = (size_t)count;
+    out = encoded(((Text*)self)->handle, &words);
+  }
+  PyMem_Free(messages);
+  return out;
 }
 
 /* token(number): its bytes, and whether it ends a text. */
@@ -197,11 +250,15 @@ static PyObject* text_pick(PyObject* self, PyObject* arguments) {
                                                     : raise_status(&status);
 }
 
-static PyMethodDef text_methods[] = {
-    {"another", text_another, METH_NOARGS, NULL}, {"step", text_step, METH_O, NULL},
-    {"rewind", text_rewind, METH_O, NULL},        {"info", text_get_info, METH_NOARGS, NULL},
-    {"encode", text_encode, METH_O, NULL},        {"token", text_token, METH_O, NULL},
-    {"pick", text_pick, METH_VARARGS, NULL},      {NULL, NULL, 0, NULL}};
+static PyMethodDef text_methods[] = {{"another", text_another, METH_NOARGS, NULL},
+                                     {"step", text_step, METH_O, NULL},
+                                     {"rewind", text_rewind, METH_O, NULL},
+                                     {"info", text_get_info, METH_NOARGS, NULL},
+                                     {"encode", text_encode, METH_VARARGS, NULL},
+                                     {"encode_chat", text_encode_chat, METH_O, NULL},
+                                     {"token", text_token, METH_O, NULL},
+                                     {"pick", text_pick, METH_VARARGS, NULL},
+                                     {NULL, NULL, 0, NULL}};
 static PyType_Slot text_slots[] = {
     {Py_tp_dealloc, (void*)text_dealloc}, {Py_tp_methods, text_methods}, {0, NULL}};
 static PyType_Spec text_spec = {"tessera._native.Text", sizeof(Text), 0,

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import codecs
 import os
-from typing import Any, Iterator, Optional, Sequence, Union
+from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
 from . import _native
 from ._model import present
@@ -44,9 +44,18 @@ class LanguageModel:
         """How many logits a step gives."""
         return self._text.info()[2]
 
-    def encode(self, text: str) -> list[int]:
-        """The tokens of a text, with those that the model wants around it. Control tokens in it are plain text."""
-        return self._text.encode(text)
+    def encode(self, text: str, *, control_tokens: bool = False) -> list[int]:
+        """The tokens of a text, with those that the model wants around it. Control tokens in it are plain text, unless
+        ``control_tokens`` is true."""
+        return self._text.encode(text, control_tokens)
+
+    def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """The tokens of a conversation in the format of the model's chat template, up to where the answer begins.
+
+        Each message has a ``role`` and ``content``: one of ``system`` or none, then ``user`` and ``assistant`` in turns,
+        ``user`` last. Control tokens in what they say are plain text.
+        """
+        return self._text.encode_chat(tuple((m["role"], m["content"]) for m in messages))
 
     def decode(self, tokens: Sequence[int]) -> str:
         return b"".join(self._text.token(token)[0] for token in tokens).decode(errors="replace")
@@ -86,6 +95,13 @@ class LanguageModel:
                 return
             yield token
             following = [token]
+
+    def chat(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Iterator[str]:
+        """Pieces of the answer to a conversation, as ``encode_chat`` takes it; options are those of ``tokens``. What was
+        read before is forgotten."""
+        prompt = self.encode_chat(messages)
+        self.rewind()
+        return self.generate(prompt, **options)
 
     def generate(self, prompt: Union[str, Sequence[int]], **options: Any) -> Iterator[str]:
         """The same as pieces of text: whole characters as they come."""

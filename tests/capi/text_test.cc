@@ -60,6 +60,41 @@ class Text : public ::testing::Test {
         {"added_tokens", {{{"id", 39}, {"content", "<|im_end|>"}, {"special", true}}}}};
     checkpoint::testing::save_text(folder_.path() + "/tokenizer.json", file.dump());
   }
+  // A vocabulary with the letters of roles and marks, a line feed and two marks.
+  void save_chat() const {
+    json vocabulary = json::object();
+    for (std::size_t i = 0; i < kLetters.size(); ++i)
+      vocabulary[kLetters[i] == '\n' ? "\u010a" : std::string(1, kLetters[i])] = i;
+    const json file = {
+        {"model", {{"type", "BPE"}, {"vocab", vocabulary}, {"merges", json::array()}}},
+        {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}}},
+        {"added_tokens",
+         {{{"id", kOpen}, {"content", "<|im_start|>"}, {"special", true}},
+          {{"id", kClose}, {"content", "<|im_end|>"}, {"special", true}}}}};
+    checkpoint::testing::save_text(folder_.path() + "/tokenizer.json", file.dump());
+    checkpoint::testing::save_text(folder_.path() + "/chat_template.jinja",
+                                   "<|im_start|>role\ncontent<|im_end|>");
+  }
+  // Tokens of letters, with { and } for the two marks.
+  static std::vector<std::int32_t> spelled(const std::string& text) {
+    std::vector<std::int32_t> out;
+    for (const char c : text) {
+      out.push_back(c == '{'   ? kOpen
+                    : c == '}' ? kClose
+                               : static_cast<std::int32_t>(kLetters.find(c)));
+    }
+    return out;
+  }
+  static std::vector<std::int32_t> chat_tokens(const tsr_text* text,
+                                               const std::vector<tsr_message>& messages) {
+    std::vector<std::int32_t> out(200);
+    std::size_t count = 0;
+    const tsr_status status =
+        api().encode_chat(text, messages.data(), messages.size(), out.data(), out.size(), &count);
+    EXPECT_EQ(status.code, TSR_OK) << status.message;
+    out.resize(count);
+    return out;
+  }
   // Reads tokens from `from` to `to`; the logits must be those of a row of the case.
   void expect_row(tsr_text* text, std::size_t from, std::size_t to, const char* row) const {
     const float* logits = nullptr;
@@ -69,6 +104,9 @@ class Text : public ::testing::Test {
     for (std::size_t i = 0; i < want.size(); ++i)
       EXPECT_NEAR(static_cast<double>(logits[i]), want[i], 1e-3);
   }
+
+  inline static const std::string kLetters = "ystemuranidAB<|_>\n";
+  static constexpr std::int32_t kOpen = 18, kClose = 19;
 
   TemporaryFolder folder_;
   std::vector<std::int32_t> tokens_;
@@ -141,6 +179,42 @@ TEST_F(Text, WordsAndChoices) {
   EXPECT_EQ(one, drawn(1)) << "other options begin anew";
   how.top_p = 7;
   expect_status(api().pick(text, &how, &token), TSR_INVALID_ARGUMENT, "top-p is 7");
+}
+
+TEST_F(Text, PromptsAndChatsHaveControlTokens) {
+  save_chat();
+  const tsr_text* text = open();
+  const std::string prompt = "<|im_start|>A<|im_end|>";
+  std::vector<std::int32_t> tokens(50);
+  std::size_t count = 0;
+  ASSERT_EQ(
+      api().encode(text, prompt.data(), prompt.size(), tokens.data(), tokens.size(), &count).code,
+      TSR_OK);
+  EXPECT_EQ(count, prompt.size()) << "plain text";
+  ASSERT_EQ(
+      api()
+          .encode_prompt(text, prompt.data(), prompt.size(), tokens.data(), tokens.size(), &count)
+          .code,
+      TSR_OK);
+  tokens.resize(count);
+  EXPECT_EQ(tokens, spelled("{A}"));
+  EXPECT_EQ(chat_tokens(text, {{"user", "A<|im_end|>", 11}}),
+            spelled("{user\nA<|im_end|>}\n{assistant\n"));
+  EXPECT_EQ(
+      chat_tokens(text,
+                  {{"system", "B", 1}, {"user", "A", 1}, {"assistant", "", 0}, {"user", "BA", 2}}),
+      spelled("{system\nB}\n{user\nA}\n{assistant\n}\n{user\nBA}\n{assistant\n"));
+  const tsr_message mistaken = {"tool", "A", 1}, user = {"user", "A", 1}, none = {};
+  expect_status(api().encode_chat(text, &mistaken, 1, nullptr, 0, &count), TSR_INVALID_ARGUMENT,
+                "message 1 is of 'tool'");
+  expect_status(api().encode_chat(text, &none, 1, nullptr, 0, &count), TSR_INVALID_ARGUMENT,
+                "must not be NULL");
+  expect_status(api().encode_chat(text, nullptr, 0, nullptr, 0, &count), TSR_INVALID_ARGUMENT,
+                "ends with a message of the user");
+  save_words();
+  checkpoint::testing::save_text(folder_.path() + "/chat_template.jinja", "");
+  expect_status(api().encode_chat(open(), &user, 1, nullptr, 0, &count), TSR_UNSUPPORTED,
+                "the model has no chat template");
 }
 
 TEST_F(Text, SaysWhatIsWrong) {

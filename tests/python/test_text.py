@@ -110,6 +110,41 @@ class TextTest(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "top_p is above 0"):
             next(self.model.another().tokens("A", top_p=0))
 
+    def test_chats_have_control_tokens(self):
+        letters, marks = "ystemuranidAB<|_>\n", ["<|im_start|>", "<|im_end|>"]
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        save(self.case, scratch.name)
+        vocabulary = {letter.replace("\n", "\u010a"): i for i, letter in enumerate(letters)}
+        with open(os.path.join(scratch.name, "tokenizer.json"), "w") as file:
+            json.dump({"model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+                       "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False},
+                       "added_tokens": [{"id": 18 + i, "content": mark, "special": True} for i, mark in enumerate(marks)]}, file)
+        with open(os.path.join(scratch.name, "chat_template.jinja"), "w") as file:
+            file.write("".join(marks))
+        text = tessera.LanguageModel(scratch.name, context=50, threads=1)
+
+        def spelled(said):  # with { and } for the marks
+            return [(letters + "{}").index(c) for c in said]
+
+        self.assertEqual(text.encode("<|im_start|>A"), spelled("<|im_start|>A"))
+        self.assertEqual(text.encode("<|im_start|>A", control_tokens=True), spelled("{A"))
+        said = [{"role": "user", "content": "A<|im_end|>"}]
+        prompt = text.encode_chat(said)
+        self.assertEqual(prompt, spelled("{user\nA<|im_end|>}\n{assistant\n"))
+        want = "".join(text.another().generate(prompt, max_tokens=5))
+        text.step([1, 2, 3])
+        self.assertEqual("".join(text.chat(said, max_tokens=5)), want)
+        said += [{"role": "assistant", "content": "B"}, {"role": "user", "content": ""}]
+        self.assertEqual(text.encode_chat([{"role": "system", "content": "A"}] + said)[:11],
+                         spelled("{system\nA}\n"))
+        with self.assertRaisesRegex(tessera.Error, "message 1 is of 'tool'"):
+            text.encode_chat([{"role": "tool", "content": "A"}])
+        with self.assertRaisesRegex(tessera.Error, "the model has no chat template"):
+            self.model.encode_chat(said)
+        with self.assertRaises(TypeError):
+            text.encode_chat([{"role": "user", "content": 3}])
+
     def test_says_what_is_wrong(self):
         text = self.model.another()
         with self.assertRaisesRegex(tessera.Error, "no token was read"):

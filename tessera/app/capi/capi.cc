@@ -430,7 +430,9 @@ constexpr tsr_api kApi = {TSR_API_VERSION,
                           token_bytes,
                           step,
                           rewind_text,
-                          pick};
+                          pick,
+                          encode_prompt,
+                          encode_chat};
 
 }  // namespace
 }  // namespace tessera::capi

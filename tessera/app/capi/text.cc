@@ -1,10 +1,13 @@
 #include "tessera/app/capi/text.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "tessera/app/capi/status.h"
+#include "tessera/app/generate/chat_tokens.h"
 #include "tessera/app/generate/decoder.h"
 #include "tessera/app/generate/model_text.h"
 #include "tessera/app/generate/sampler.h"
@@ -12,11 +15,19 @@
 #include "tessera/frontend/tokenizer/tokenizer.h"
 #include "tessera/machine/target/target.h"
 
-using Words = tessera::Result<std::shared_ptr<const tessera::tokenizer::Tokenizer>>;
+namespace tessera::capi {
+
+struct ModelWords {
+  tokenizer::Tokenizer tokenizer;
+  std::string chat_template;
+};
+using Words = Result<std::shared_ptr<const ModelWords>>;
+
+}  // namespace tessera::capi
 
 struct tsr_text {
   tessera::app::Decoder decoder;
-  Words words;  // an error where a model computes, but its vocabulary cannot be used
+  tessera::capi::Words words;  // an error where a model computes, but its vocabulary cannot be used
   std::vector<std::int32_t> read;
   std::span<const float> logits;  // of the last step
   // Draws go on with the same options.
@@ -30,7 +41,20 @@ namespace {
 Words words_of(const std::string& path) {
   TESSERA_TRY(app::ModelText text, app::read_model_text(path));
   TESSERA_TRY(tokenizer::Tokenizer made, tokenizer::Tokenizer::make(std::move(text.vocabulary)));
-  return std::make_shared<const tokenizer::Tokenizer>(std::move(made));
+  return std::make_shared<const ModelWords>(
+      ModelWords{std::move(made), std::move(text.chat_template)});
+}
+
+std::string_view view(const char* bytes, std::size_t count) {
+  return count > 0 ? std::string_view(bytes, count) : std::string_view();
+}
+
+// As many as there is room for.
+Result<void> give(const std::vector<tokenizer::Token>& all, std::int32_t* tokens, std::size_t room,
+                  std::size_t* result) {
+  std::copy_n(all.begin(), std::min(room, all.size()), tokens);
+  *result = all.size();
+  return {};
 }
 
 bool same(const tsr_sampling& a, const tsr_sampling& b) {
@@ -97,11 +121,42 @@ tsr_status encode(const tsr_text* text, const char* bytes, size_t count, int32_t
       return missing("text, bytes, tokens and result");
     *result = 0;
     if (!text->words.ok()) return text->words.error();
-    TESSERA_TRY(const auto all,
-                (*text->words)->encode(count > 0 ? std::string_view(bytes, count) : ""));
-    std::copy_n(all.begin(), std::min(room, all.size()), tokens);
-    *result = all.size();
-    return {};
+    TESSERA_TRY(const auto all, (*text->words)->tokenizer.encode(view(bytes, count)));
+    return give(all, tokens, room, result);
+  });
+}
+
+tsr_status encode_prompt(const tsr_text* text, const char* bytes, size_t count, int32_t* tokens,
+                         size_t room, size_t* result) {
+  return guarded([&]() -> Result<void> {
+    if (!text || (!bytes && count > 0) || (!tokens && room > 0) || !result)
+      return missing("text, bytes, tokens and result");
+    *result = 0;
+    if (!text->words.ok()) return text->words.error();
+    TESSERA_TRY(const auto all, app::prompt_tokens((*text->words)->tokenizer, view(bytes, count)));
+    return give(all, tokens, room, result);
+  });
+}
+
+tsr_status encode_chat(const tsr_text* text, const tsr_message* messages, size_t num_messages,
+                       int32_t* tokens, size_t room, size_t* result) {
+  return guarded([&]() -> Result<void> {
+    if (!text || (!messages && num_messages > 0) || (!tokens && room > 0) || !result)
+      return missing("text, messages, tokens and result");
+    *result = 0;
+    if (!text->words.ok()) return text->words.error();
+    std::vector<app::ChatMessage> said;
+    for (std::size_t i = 0; i < num_messages; ++i) {
+      const tsr_message& m = messages[i];
+      if (!m.role || (!m.bytes && m.count > 0)) return missing("role and bytes");
+      said.push_back({m.role, view(m.bytes, m.count)});
+    }
+    const ModelWords& words = **text->words;
+    TESSERA_TRY(const app::ChatFormat format,
+                app::chat_format(words.tokenizer, words.chat_template));
+    TESSERA_TRY(const auto parts, format.conversation(said));
+    TESSERA_TRY(const auto all, app::chat_tokens(words.tokenizer, format, parts, true));
+    return give(all, tokens, room, result);
   });
 }
 
@@ -110,10 +165,10 @@ tsr_status token_bytes(const tsr_text* text, int32_t token, const char** bytes, 
   return guarded([&]() -> Result<void> {
     if (!text || !bytes || !count || !ends) return missing("text, bytes, count and ends");
     if (!text->words.ok()) return text->words.error();
-    const std::string_view own = (*text->words)->bytes(token);
+    const std::string_view own = (*text->words)->tokenizer.bytes(token);
     *bytes = own.data();
     *count = own.size();
-    *ends = (*text->words)->is_end(token) ? 1 : 0;
+    *ends = (*text->words)->tokenizer.is_end(token) ? 1 : 0;
     return {};
   });
 }

@@ -21,7 +21,7 @@ extern "C" {
 
 /* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
  * library serves all versions up to its own. */
-#define TSR_API_VERSION 9
+#define TSR_API_VERSION 10
 
 typedef struct tsr_model tsr_model;
 typedef struct tsr_session tsr_session;
@@ -118,6 +118,13 @@ typedef struct tsr_sampling {
   uint64_t seed;
 } tsr_sampling;
 
+/* Since version 10. What somebody said: `count` bytes of UTF-8. */
+typedef struct tsr_message {
+  const char* role; /* "system", "user" or "assistant" */
+  const char* bytes;
+  size_t count;
+} tsr_message;
+
 typedef struct tsr_api {
   uint32_t version;
   const char* (*tessera_version)(void);
@@ -197,6 +204,17 @@ typedef struct tsr_api {
   /* A token by the logits of the last step. Equal options go on with the same random numbers. It is
    * not read yet. options may be NULL. */
   tsr_status (*pick)(tsr_text* text, const tsr_sampling* options, int32_t* token);
+
+  /* Since version 10. As encode, for a prompt with its marks: control tokens are recognised in it,
+   * and one that marks the beginning is not added to one that is there. */
+  tsr_status (*encode_prompt)(const tsr_text* text, const char* bytes, size_t count,
+                              int32_t* tokens, size_t room, size_t* result);
+  /* As encode, for a conversation in the format of the model's chat template, up to where the
+   * answer to the last message begins. Users and assistants speak in turns, maybe behind a message
+   * of the system; control tokens in what they say are plain text. TSR_UNSUPPORTED: the template is
+   * of no known family. */
+  tsr_status (*encode_chat)(const tsr_text* text, const tsr_message* messages, size_t num_messages,
+                            int32_t* tokens, size_t room, size_t* result);
 } tsr_api;
 
 /* NULL: the library is older than `version`. */
