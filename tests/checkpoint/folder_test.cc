@@ -62,6 +62,28 @@ TEST_F(Folder, EveryCaseIsADecoder) {
   }
 }
 
+TEST_F(Folder, OnnxDecodersAreNamed) {
+  save_folder(case_named("llama"), path());
+  save_text(in("genai_config.json"), R"({"model": {"decoder": {"filename": "model.onnx"}}})");
+  EXPECT_TRUE(load_model(path()).ok()) << "there are safetensors, too";
+  std::filesystem::remove(in("model.safetensors"));
+  const std::string said =
+      "DIR: genai_config.json names an ONNX decoder \"model.onnx\", which can be compiled and run "
+      "by "
+      "itself; text is generated from GGUF files, and folders with config.json and safetensors";
+  EXPECT_EQ(refusal(), said);
+  std::filesystem::remove(in("config.json"));
+  EXPECT_EQ(refusal(), said);
+  EXPECT_EQ(load_model(path()).error().code, ErrorCode::kUnsupported);
+  save_text(in("genai_config.json"), "{}");
+  EXPECT_NE(refusal().find("names an ONNX decoder, which"), std::string::npos) << refusal();
+  save_text(in("genai_config.json"), "[");
+  EXPECT_NE(refusal().find("genai_config.json"), std::string::npos) << refusal();
+  save_text(in("model.onnx"), "x");
+  EXPECT_EQ(open(in("model.onnx")).error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(open(in("none.onnx")).error().code, ErrorCode::kIo);
+}
+
 TEST_F(Folder, TensorsStayInTheirFile) {
   save_folder(case_named("llama"), path());
   const auto file = open(path());

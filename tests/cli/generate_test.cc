@@ -367,6 +367,19 @@ TEST(Generate, FoldersAreModels) {
   }
 }
 
+TEST(Generate, OnnxDecodersAreRefused) {
+  const std::string file = write_file("generate/genai/model.onnx", "x");
+  const std::string config = write_file("generate/genai/genai_config.json", "{}");
+  const std::string folder = config.substr(0, config.rfind('/'));
+  for (const std::string& path : {file, folder}) {
+    const Finished done = run({"generate", path, "--prompt", "x"});
+    EXPECT_EQ(done.code, 5) << done.err;
+    EXPECT_NE(done.err.find("GGUF files, and folders with config.json and safetensors"),
+              std::string::npos)
+        << done.err;
+  }
+}
+
 TEST(Generate, SaysWhatIsWrong) {
   const std::string path = saved(byte_model());
   const auto expect = [](const std::vector<std::string>& args, int code,

@@ -15,7 +15,14 @@ bool is_folder(const std::string& path) {
 bool is_checkpoint(const std::string& path) { return is_folder(path) || gguf::is_gguf_file(path); }
 
 Result<gguf::File> open(const std::string& path) {
-  return is_folder(path) ? open_folder(path) : gguf::File::open(path);
+  if (is_folder(path)) return open_folder(path);
+  if (path.ends_with(".onnx") && std::filesystem::exists(path)) {
+    return make_error(ErrorCode::kUnsupported,
+                      "{}: text is not generated from ONNX decoders, but from GGUF files, and "
+                      "folders with config.json and safetensors",
+                      path);
+  }
+  return gguf::File::open(path);
 }
 
 Result<std::vector<std::string>> files(const std::string& path) {

@@ -18,7 +18,7 @@ namespace {
 using nlohmann::json;
 
 constexpr const char *kConfig = "config.json", *kWhole = "model.safetensors",
-                     *kIndex = "model.safetensors.index.json";
+                     *kIndex = "model.safetensors.index.json", *kGenAi = "genai_config.json";
 
 // Numbers of a GGUF file.
 const gguf::BlockType* block_type(DType dtype) {
@@ -162,9 +162,26 @@ Result<std::map<std::string, std::set<std::string, std::less<>>>> shards_of(
                     kIndex);
 }
 
+// Folders of ONNX Runtime GenAI have an ONNX decoder instead of safetensors.
+bool has_onnx_decoder(const std::string& folder) {
+  return exists(inside(folder, kGenAi)) && !exists(inside(folder, kWhole)) &&
+         !exists(inside(folder, kIndex));
+}
+
+Error onnx_decoder_refused(const std::string& folder) {
+  const Result<json> config = read_object(inside(folder, kGenAi));
+  if (!config.ok()) return config.error();
+  const json& name = member(member(member(*config, "model"), "decoder"), "filename");
+  return make_error(ErrorCode::kUnsupported,
+                    "{}: {} names an ONNX decoder{}, which can be compiled and run by itself; text "
+                    "is generated from GGUF files, and folders with {} and safetensors",
+                    folder, kGenAi, name.is_string() ? " " + name.dump() : "", kConfig);
+}
+
 }  // namespace
 
 Result<gguf::File> open_folder(const std::string& path) {
+  if (has_onnx_decoder(path)) return onnx_decoder_refused(path);
   if (!exists(inside(path, kConfig))) return invalid("{}: a folder without config.json", path);
   TESSERA_TRY(const MappedFile config, MappedFile::open(inside(path, kConfig)));
   TESSERA_TRY(auto places, shards_of(path));

@@ -24,11 +24,11 @@ Result<app::DecoderOptions> decoder_options(int threads, bool no_cache, std::int
 
 Result<std::unique_ptr<TextModel>> TextModel::open(const std::string& path,
                                                    const app::DecoderOptions& options) {
-  // A vocabulary that cannot be used is found before weights are packed.
+  TESSERA_TRY(app::Decoder decoder, app::Decoder::open(path, options));
+  // A vocabulary that cannot be used is found before weights are packed, by the first step.
   TESSERA_TRY(app::ModelText text, app::read_model_text(path));
   Result<tokenizer::Tokenizer> tokenizer = tokenizer::Tokenizer::make(std::move(text.vocabulary));
   if (!tokenizer.ok()) return tokenizer.error().with_context(path);
-  TESSERA_TRY(app::Decoder decoder, app::Decoder::open(path, options));
   if (decoder.vocabulary() < static_cast<std::int64_t>(tokenizer->size())) {
     return invalid("{}: the model knows {} tokens, and its vocabulary has {}", path,
                    decoder.vocabulary(), tokenizer->size());
