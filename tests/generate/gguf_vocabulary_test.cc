@@ -55,8 +55,10 @@ TEST(GgufVocabulary, BytePairs) {
   EXPECT_EQ(v->padding, std::nullopt);
   EXPECT_EQ(v->unknown, std::nullopt) << "bytes without a token are left out";
   EXPECT_EQ(v->also_end, std::vector<tokenizer::Token>{3}) << "control tokens alone";
-  EXPECT_EQ(read({.kinds = {0, 1, 1, 4, 4}})->also_end, (std::vector<tokenizer::Token>{3, 4}))
-      << "and what users define";
+  const auto defined = read({.kinds = {0, 4, 1, 4, 4}});
+  EXPECT_EQ(defined->also_end, (std::vector<tokenizer::Token>{3, 4})) << "and what users define";
+  EXPECT_EQ(defined->kinds[1], tokenizer::TokenKind::kUserDefined);
+  EXPECT_EQ(defined->kinds[3], tokenizer::TokenKind::kControl) << "plain text in a user's words";
   EXPECT_TRUE(v->add_begin && v->whole_words);
   EXPECT_EQ(v->splits.size(), 1u);
   const auto without =

@@ -76,9 +76,11 @@ Result<void> read_roles(const gguf::File& file, Vocabulary* v) {
 
 void add_ends_by_name(Vocabulary* v) {
   for (std::size_t i = 0; i < std::min(v->kinds.size(), v->tokens.size()); ++i) {
-    // Some writers take those for user-defined ones.
     const bool marks = v->kinds[i] == TokenKind::kControl || v->kinds[i] == TokenKind::kUserDefined;
-    if (marks && ends_by_name(v->tokens[i])) v->also_end.push_back(static_cast<Token>(i));
+    if (!marks || !ends_by_name(v->tokens[i])) continue;
+    // Some writers take those for user-defined ones, with which a user's words could end a turn.
+    v->kinds[i] = TokenKind::kControl;
+    v->also_end.push_back(static_cast<Token>(i));
   }
 }
 

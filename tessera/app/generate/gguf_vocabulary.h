@@ -10,7 +10,7 @@ namespace tessera::app {
 Result<tokenizer::Vocabulary> gguf_vocabulary(const gguf::File& file);
 
 // Control and user-defined tokens whose names say that they end a turn of a chat or a text: files
-// name one of them.
+// name one of them. All of them are control tokens from then on.
 void add_ends_by_name(tokenizer::Vocabulary* vocabulary);
 
 }  // namespace tessera::app
