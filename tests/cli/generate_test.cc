@@ -207,11 +207,15 @@ TEST(Generate, BenchTimesReadingAndWriting) {
   EXPECT_EQ(out["prompt"], 20);
   EXPECT_EQ(out["tokens"], 5);
   EXPECT_EQ(out["threads"], 1);
+  EXPECT_EQ(out["activations"], "int8");
   EXPECT_EQ(out["samples"]["decode_tokens_per_s"].size(), 2U);
   for (const char* name :
        {"prefill_tokens_per_s", "decode_tokens_per_s", "first_token_s", "resident_bytes"}) {
     EXPECT_GT(out[name].get<double>(), 0) << name;
   }
+  const nlohmann::json exact = json_of(run({"bench", path, "--generate", "prompt=3,tokens=2",
+                                            "--samples", "1", "--activations", "float", "--json"}));
+  EXPECT_EQ(exact["activations"], "float");
   const Finished text = run({"bench", path, "--generate", "tokens=2,prompt=3", "--samples", "1"});
   EXPECT_EQ(text.code, 0) << text.err;
   for (const char* line : {"1 sample (medians)", "prefill          3 tokens", "tokens/s",

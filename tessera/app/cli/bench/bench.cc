@@ -283,6 +283,11 @@ int bench_ops(const BenchArgs& args, const target::Target& target, const SuiteLi
   return wrong ? kWrongNumbers : kOk;
 }
 
+// What `generate` does where the user does not say: files of language models say nothing of it.
+std::string text_activations(const BenchArgs& args) {
+  return args.model.activations == "model" ? "int8" : args.model.activations;
+}
+
 // Whether there is one language model and nothing else.
 bool alone(const BenchArgs& args) {
   const bool others = !args.ops.empty() || !args.suite.empty() || !args.peers.empty();
@@ -295,6 +300,7 @@ int bench_generate(const BenchArgs& args) {
                    "--generate times one language model; give its file or folder alone"});
   }
   TextBenchArgs text{.generate = args.generate,
+                     .activations = text_activations(args),
                      .threads = args.threads,
                      .json = args.json,
                      .no_cache = args.model_bench.no_cache};
@@ -309,7 +315,7 @@ int run_perplexity(const BenchArgs& args) {
                    "--perplexity is of one language model; give its file or folder alone"});
   }
   PerplexityArgs text = args.perplexity;
-  text.activations = args.model.activations;
+  text.activations = text_activations(args);
   text.threads = args.threads;
   text.json = args.json;
   text.no_cache = args.model_bench.no_cache;

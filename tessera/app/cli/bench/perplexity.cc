@@ -26,12 +26,9 @@ constexpr const char* kExact = "exact";
 Result<std::unique_ptr<TextModel>> open_with(const std::string& path,
                                              const std::string& activations,
                                              const PerplexityArgs& args) {
-  TESSERA_TRY(app::DecoderOptions options, decoder_options(args.threads, args.no_cache, 0));
+  TESSERA_TRY(app::DecoderOptions options,
+              decoder_options(args.threads, args.no_cache, 0, activations));
   options.each = kAtOnce;
-  // A GGUF file says nothing of it: "model" is what `generate` does.
-  if (activations != "model") {
-    TESSERA_TRY(options.compile.rounding, rounding_of(activations));
-  }
   return TextModel::open(path, options);
 }
 

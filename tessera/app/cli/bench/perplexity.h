@@ -8,7 +8,7 @@ namespace tessera::cli {
 
 struct PerplexityArgs {
   std::string file, against;  // the text; "exact", another model, or empty
-  std::string activations = "model";
+  std::string activations = "int8";
   std::int64_t tokens = 2000;  // of the text, at most
   int threads = 0;
   bool json = false, no_cache = false;

@@ -64,9 +64,9 @@ struct Timed {
 Result<Timed> time_model(const std::string& model, const TextBenchArgs& args) {
   Timed out;
   TESSERA_TRY(out.options, parse(args));
-  TESSERA_TRY(
-      app::DecoderOptions options,
-      decoder_options(args.threads, args.no_cache, out.options.prompt + out.options.tokens));
+  TESSERA_TRY(app::DecoderOptions options,
+              decoder_options(args.threads, args.no_cache, out.options.prompt + out.options.tokens,
+                              args.activations));
   out.threads = options.compile.target.code_threads();
   const Clock::time_point begin = Clock::now();
   TESSERA_TRY(app::Decoder decoder, app::Decoder::open(model, options));
@@ -89,6 +89,7 @@ int bench_text(const std::string& model, const TextBenchArgs& args) {
     print_json(
         {{"model", model},
          {"threads", timed->threads},
+         {"activations", args.activations},
          {"prompt", o.prompt},
          {"tokens", o.tokens},
          {"prefill_tokens_per_s", prefill},

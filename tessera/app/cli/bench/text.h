@@ -7,6 +7,7 @@ namespace tessera::cli {
 
 struct TextBenchArgs {
   std::string generate;  // prompt=N,tokens=N
+  std::string activations = "int8";
   int threads = 0, samples = 5;
   double time_limit_s = 60;
   bool json = false, no_cache = false;

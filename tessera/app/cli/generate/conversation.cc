@@ -10,12 +10,12 @@
 
 namespace tessera::cli {
 
-Result<app::DecoderOptions> decoder_options(int threads, bool no_cache, std::int64_t context) {
+Result<app::DecoderOptions> decoder_options(int threads, bool no_cache, std::int64_t context,
+                                            const std::string& activations) {
   app::DecoderOptions out;
   TESSERA_TRY(const target::Target machine, runtime::resolve_target("host"));
   out.compile.target = target::code_target(machine, threads);
-  // As other engines do.
-  out.compile.rounding = graph::Rounding::kAlways;
+  TESSERA_TRY(out.compile.rounding, rounding_of(activations));
   out.compile.cache = kernel_cache(no_cache);
   out.compile.progress = build_progress();
   out.capacity = context;

@@ -14,7 +14,9 @@
 namespace tessera::cli {
 
 // For this machine. 0 threads: as many as are best; 0 tokens of context: as DecoderOptions says.
-Result<app::DecoderOptions> decoder_options(int threads, bool no_cache, std::int64_t context);
+// `activations` as --activations has it.
+Result<app::DecoderOptions> decoder_options(int threads, bool no_cache, std::int64_t context,
+                                            const std::string& activations);
 
 // The decoder of a file or folder as sessions see it.
 class TextModel final : public app::LanguageModel {

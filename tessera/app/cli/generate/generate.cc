@@ -20,7 +20,7 @@ namespace tessera::cli {
 namespace {
 
 struct GenerateArgs {
-  std::string model, prompt, prompt_file, system, activations = "int8";
+  std::string model, prompt, prompt_file, system, activations = "int8";  // as other engines do
   app::TextOptions text{.max_tokens = 256};
   std::string save_cache, load_cache;
   std::int64_t context = 0, lookup = 1;
@@ -118,9 +118,8 @@ int chat_loop(TextModel& model, app::TextSession& session, Conversation conversa
 
 Result<std::unique_ptr<TextModel>> open_text_model(const GenerateArgs& args) {
   TESSERA_TRY(app::DecoderOptions options,
-              decoder_options(args.threads, args.no_cache, args.context));
+              decoder_options(args.threads, args.no_cache, args.context, args.activations));
   options.each = args.lookup;
-  TESSERA_TRY(options.compile.rounding, rounding_of(args.activations));
   return TextModel::open(args.model, options);
 }
 
