@@ -85,8 +85,8 @@ class LanguageModel:
         if top_p == 0:  # the C interface takes zero for what was not given
             raise ValueError("top_p is above 0 and at most 1")
         following = self.encode(prompt) if isinstance(prompt, str) else list(prompt)
-        for _ in range(max_tokens):
-            if self.position + len(following) > self.capacity and self.position == self.capacity:
+        for count in range(max_tokens):
+            if count > 0 and self.position == self.capacity:
                 return
             with python_errors():
                 self._text.step(following)

@@ -169,6 +169,10 @@ class TextTest(unittest.TestCase):
             tessera.LanguageModel(self.scratch.name, context=-1)
         with self.assertRaisesRegex(tessera.Error, "there is room for 50"):
             text.step([1] * 51)
+        text.rewind()
+        text.step([1] * 50)
+        with self.assertRaisesRegex(tessera.Error, "there is room for 50"):
+            next(text.tokens("A"))
 
 
 if __name__ == "__main__":
