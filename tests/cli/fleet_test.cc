@@ -15,6 +15,7 @@
 
 #include "tests/cli/process.h"
 #include "tests/fleet/history.h"
+#include "tests/fleet/http_client.h"
 #include "tests/testing/postgres_server.h"
 
 namespace tessera::cli {
@@ -251,6 +252,39 @@ TEST(FleetOfAFile, CtrlCEndsTheWaitForAgents) {
   const Finished done = tuning.wait();
   EXPECT_EQ(done.code, 130) << done.err;
   EXPECT_EQ(tunings(), 0u);
+}
+
+TEST(FleetOfAFile, AnAgentServesMetrics) {
+  const std::string db = write_file("t.db", ""), plan = write_file("t.plan", "");
+  std::filesystem::remove(db);
+  Background agent({"agent", "--db", db, "--threads", "1", "--metrics", "127.0.0.1:0"});
+  int port = 0;
+  for (int i = 0; i < 3000 && port == 0 && agent.runs(); ++i) {
+    std::this_thread::sleep_for(20ms);
+    const std::string said = agent.said();
+    if (said.ends_with('\n')) port = fleet::port_in(said);
+  }
+  ASSERT_GT(port, 0) << agent.said();
+  EXPECT_NE(fleet::http_get(port, "/healthz").find("200 OK"), std::string::npos);
+  EXPECT_NE(fleet::http_get(port, "/metrics").find("\ntessera_agent_info{agent="),
+            std::string::npos);
+  EXPECT_EQ(fleet::http_reply(port, "nonsense\r\n\r\n").find("HTTP/1.1 400 "), 0u);
+  const Finished done =
+      run({"tune", "--op", kOp, "--threads", "1", "--peers", "none", "--policy", "random", "--json",
+           "--db", db, "--plan", plan, "--agents", "1", "--trials", "8"});
+  EXPECT_EQ(done.code, 0) << done.err;
+  const std::string page = fleet::http_get(port, "/metrics");
+  const std::string name = "\ntessera_agent_measured_total ";
+  ASSERT_NE(page.find(name), std::string::npos) << page;
+  EXPECT_GT(std::stod(page.substr(page.find(name) + name.size())), 0) << page;
+  const std::string taken = fmt::format("127.0.0.1:{}", port);
+  EXPECT_EQ(run({"agent", "--db", db, "--metrics", taken}).code, 6);
+  agent.signal(SIGTERM);
+  EXPECT_EQ(agent.wait().code, 143);
+  const Finished wrong = run({"agent", "--db", db, "--metrics", "9464"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.err.find("--metrics: '9464' is not an address and a port"), std::string::npos)
+      << wrong.err;
 }
 
 TEST(FleetOfAFile, IsSimulated) {

@@ -147,6 +147,8 @@ bool Background::runs() const {
          info.si_pid == 0;
 }
 
+std::string Background::said() const { return read_file(files_ + ".err"); }
+
 Finished Background::wait() {
   Finished result;
   int status = 0;

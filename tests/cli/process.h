@@ -32,6 +32,7 @@ class Background {
 
   void signal(int number) const;
   bool runs() const;
+  std::string said() const;  // on stderr until now
   Finished wait();
 
  private:

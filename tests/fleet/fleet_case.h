@@ -4,6 +4,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -24,7 +25,11 @@ class ThreadAgent {
     thread_ = std::thread([this] {
       totals_ = run_agent(options_, {.stop = [this] { return stop_.load(); },
                                      .note = [](const std::string&) {},
-                                     .progress = {}});
+                                     .progress =
+                                         [this](const AgentProgress& p) {
+                                           const std::lock_guard<std::mutex> lock(mutex_);
+                                           progress_ = p;
+                                         }});
     });
   }
   ~ThreadAgent() { (void)end(); }
@@ -34,6 +39,10 @@ class ThreadAgent {
   const Result<AgentTotals>& end() {
     stop_ = true;
     return join();
+  }
+  AgentProgress progress() {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return progress_;
   }
   // Without being told to end.
   const Result<AgentTotals>& join() {
@@ -45,6 +54,8 @@ class ThreadAgent {
   AgentOptions options_;
   std::atomic<bool> stop_ = false;
   Result<AgentTotals> totals_ = AgentTotals();
+  std::mutex mutex_;
+  AgentProgress progress_;  // guarded by mutex_
   std::thread thread_;
 };
 

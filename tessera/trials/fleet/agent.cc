@@ -102,6 +102,7 @@ class Agent {
   void finish(Measurement m);
   void retire(std::int64_t tuning);
   void leave();
+  void count_time();
 
   std::size_t in_hand() const { return waiting_.size() + held_.size(); }
   std::size_t batch() const {
@@ -135,7 +136,14 @@ class Agent {
   bool draining_ = false, helped_ = false;  // helped_: worked for a tuning
   Clock::time_point beaten_ = Clock::now(), looked_{}, busy_ = Clock::now();
   Clock::time_point finished_ = Clock::now(), oldest_done_{};
+  double heartbeat_s_ = 0;
+  bool measuring_ = false;  // since counted_
+  Clock::time_point counted_ = Clock::now();
 };
+
+double seconds_since_1970() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
 
 Result<void> Agent::join() {
   row_.name = options_.name;
@@ -145,6 +153,7 @@ Result<void> Agent::join() {
   row_.version = options_.version;
   row_.calibration_s = options_.calibration_s;
   TESSERA_TRY(row_.id, roster_.add_agent(row_));
+  heartbeat_s_ = seconds_since_1970();
   return {};
 }
 
@@ -163,6 +172,7 @@ Result<void> Agent::beat() {
   TESSERA_TRY(const std::vector<std::int64_t> held, queue_.renew(row_.id, options_.lease));
   drop_lost(held);
   beaten_ = Clock::now();
+  heartbeat_s_ = seconds_since_1970();
   return {};
 }
 
@@ -232,6 +242,7 @@ Result<void> Agent::claim() {
   if (draining_ || joined_.empty() || 2 * in_hand() >= batch() + 1) return {};
   const auto limit = static_cast<int>(std::max<std::size_t>(1, batch() - in_hand() / 2));
   TESSERA_TRY(std::vector<Claim> claims, queue_.claim(row_.id, limit, options_.lease));
+  totals_.claimed += std::ssize(claims);
   std::ranges::stable_sort(claims, {}, &Claim::session);
   waiting_.insert(waiting_.end(), claims.begin(), claims.end());
   return {};
@@ -351,7 +362,16 @@ void Agent::finish(Measurement m) {
   held_.erase(it);
 }
 
+// Called where measuring begins and ends.
+void Agent::count_time() {
+  const Clock::time_point now = Clock::now();
+  if (measuring_) totals_.measuring_s += seconds_between(counted_, now);
+  measuring_ = !held_.empty();
+  counted_ = now;
+}
+
 void Agent::collect(double timeout_s) {
+  count_time();
   const auto crew = std::ranges::find(crews_, active_, &Crew::tuning);
   if (held_.empty() || crew == crews_.end()) return;
   std::vector<Measurement> measured = crew->measurer->collect(timeout_s);
@@ -368,6 +388,7 @@ void Agent::collect(double timeout_s) {
       held_[place->second.trial].result.machine = state;
     finish(std::move(m));
   }
+  count_time();
   // Its server may be gone: a new one is started for what comes next.
   if (lost && held_.empty()) retire(active_);
 }
@@ -438,7 +459,7 @@ Result<AgentTotals> Agent::run() {
       break;
     }
     const Result<void> done = turn();
-    if (callbacks_.progress) callbacks_.progress(totals_, in_hand());
+    if (callbacks_.progress) callbacks_.progress({totals_, in_hand(), batch(), heartbeat_s_});
     if (done.ok()) {
       if (!std::exchange(reached, true)) note("the database is there again");
       continue;

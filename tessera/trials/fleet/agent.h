@@ -32,22 +32,28 @@ struct AgentOptions {
 };
 
 struct AgentTotals {
-  std::int64_t trials = 0, failed = 0;  // candidates that were reported
-  std::int64_t late = 0;                // ... whose lease was gone
-  std::int64_t given_back = 0;          // trials of the queue
-  std::string ended_by;                 // "a signal", "drained", "nothing to do"
+  std::int64_t trials = 0, failed = 0;       // candidates that were reported
+  std::int64_t late = 0;                     // ... whose lease was gone
+  std::int64_t claimed = 0, given_back = 0;  // trials of the queue: each is one or more candidates
+  double measuring_s = 0;                    // while it measured
+  std::string ended_by;                      // "a signal", "drained", "nothing to do"
+};
+
+struct AgentProgress {
+  AgentTotals totals;
+  std::size_t in_hand = 0, batch = 0;  // trials of the queue: unreported ones, and what it asks for
+  double heartbeat_s = 0;              // the latest, in seconds since 1970 by this machine's clock
 };
 
 struct AgentCallbacks {
   std::function<bool()> stop;                    // asked several times a second
   std::function<void(const std::string&)> note;  // one line for people
-  // `in_hand`: claimed and not yet reported.
-  std::function<void(const AgentTotals&, std::size_t in_hand)> progress;
+  std::function<void(const AgentProgress&)> progress;
 };
 
-// Until it is stopped, drained or has nothing to do. Call it before any thread is started. A
-// database that goes away is waited for; other errors of it end the agent. What an agent holds when
-// it ends is finished within a second or given back.
+// Until it is stopped, drained or has nothing to do. Call it before any thread is started that
+// start_measurer does not pause. A database that goes away is waited for; other errors of it end
+// the agent. What an agent holds when it ends is finished within a second or given back.
 Result<AgentTotals> run_agent(const AgentOptions& options, const AgentCallbacks& callbacks);
 
 }  // namespace tessera::fleet

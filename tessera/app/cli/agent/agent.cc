@@ -15,6 +15,8 @@
 #include "tessera/app/tune/trial_loop.h"
 #include "tessera/machine/target/measured_as.h"
 #include "tessera/support/counted.h"
+#include "tessera/trials/fleet/metrics.h"
+#include "tessera/trials/fleet/metrics_server.h"
 #include "tessera/trials/measure/calibration.h"
 #include "tessera/trials/measure/confine.h"
 #include "tessera/trials/record/database_name.h"
@@ -23,7 +25,7 @@ namespace tessera::cli {
 namespace {
 
 struct AgentArgs {
-  std::string db, name, device = "host";
+  std::string db, name, device = "host", metrics;
   std::vector<std::string> labels;
   int threads = 0;
   double lease_s = 15, idle_exit_s = 0;
@@ -59,6 +61,24 @@ Result<fleet::AgentOptions> agent_options(const AgentArgs& args) {
   return o;
 }
 
+// Null without --metrics.
+Result<std::unique_ptr<fleet::MetricsServer>> serve_metrics(const AgentArgs& args,
+                                                            fleet::AgentOptions* options) {
+  if (args.metrics.empty()) return std::unique_ptr<fleet::MetricsServer>();
+  Result<std::unique_ptr<fleet::MetricsServer>> server = fleet::MetricsServer::start(args.metrics);
+  if (!server) return server.error().with_context("--metrics");
+  (*server)->show(fleet::metrics_text(*options, {}));
+  // Workers are forked while no other thread runs.
+  options->start_measurer = [metrics = server->get(), start = options->start_measurer](
+                                auto tasks, const auto& target, const auto& measure_options) {
+    metrics->pause();
+    auto measurer = start(std::move(tasks), target, measure_options);
+    metrics->resume();
+    return measurer;
+  };
+  return server;
+}
+
 void print_totals(const AgentArgs& args, const fleet::AgentTotals& t) {
   if (args.json) {
     return print_json({{"trials", t.trials},
@@ -72,21 +92,25 @@ void print_totals(const AgentArgs& args, const fleet::AgentTotals& t) {
 }
 
 int agent(const AgentArgs& args) {
-  const Result<fleet::AgentOptions> options = agent_options(args);
+  Result<fleet::AgentOptions> options = agent_options(args);
   if (!options) return report(options.error());
   ProgressLine line(/*plain_s=*/60);
   catch_interrupt(OnInterrupt::kAllSaved);
   std::signal(SIGXFSZ, SIG_IGN);  // a file at its limit is an error with a reason, not the end
   if (const std::string& why = measure::confinement_note(); !why.empty())
     line.say("tessera: " + why);
+  const Result<std::unique_ptr<fleet::MetricsServer>> metrics = serve_metrics(args, &*options);
+  if (!metrics) return report(metrics.error());
   line.say(fmt::format("agent {}: {}, {}, database {}", options->name, options->target.cpu,
                        counted(options->threads, "thread"), record::shown_name(options->database)));
+  if (*metrics) line.say("metrics at " + (*metrics)->url());
   fleet::AgentCallbacks callbacks;
   callbacks.stop = interrupted;
   callbacks.note = [&](const std::string& text) { line.say("tessera: " + text); };
-  callbacks.progress = [&](const fleet::AgentTotals& t, std::size_t in_hand) {
-    line.show(fmt::format("{} measured, {} failed, {} in hand", counted(t.trials, "trial"),
-                          t.failed, in_hand));
+  callbacks.progress = [&](const fleet::AgentProgress& p) {
+    line.show(fmt::format("{} measured, {} failed, {} in hand", counted(p.totals.trials, "trial"),
+                          p.totals.failed, p.in_hand));
+    if (*metrics) (*metrics)->show(fleet::metrics_text(*options, p));
   };
   const Result<fleet::AgentTotals> totals = fleet::run_agent(*options, callbacks);
   line.finish();
@@ -119,6 +143,7 @@ void add_agent(Flags& app, std::function<int()>* run) {
   sub->add_flag("--once", args->once, "End with the first tunings that it works for");
   sub->add_duration("--idle-exit", args->idle_exit_s, "End after this time without work",
                     Flags::Zero::kNoLimit);
+  sub->add_option("--metrics", args->metrics, "Serve /metrics here, such as 127.0.0.1:9464");
   sub->add_flag("--json", args->json, "Print JSON at the end");
   sub->callback([args, run] { *run = [args] { return agent(*args); }; });
 }
