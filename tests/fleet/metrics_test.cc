@@ -1,7 +1,12 @@
 // What Prometheus reads from an agent.
 #include "tessera/trials/fleet/metrics.h"
 
+#include <fstream>
+#include <regex>
+#include <set>
 #include <thread>
+
+#include <nlohmann/json.hpp>
 
 #include "tests/fleet/fleet_case.h"
 #include "tests/record/temp_folder.h"
@@ -28,6 +33,38 @@ TEST(Metrics, NameTheMachineWhateverItIsCalled) {
                       "version=\"0.1.0\",threads=\"3\"} 1\n"),
             std::string::npos)
       << page;
+}
+
+using Json = nlohmann::json;
+
+// The values of "expr", at any depth.
+void add_queries(const Json& json, std::string* out) {
+  if (!json.is_structured()) return;
+  for (const auto& [key, value] : json.items()) {
+    if (key == "expr" && value.is_string()) *out += value.get<std::string>() + "\n";
+    add_queries(value, out);
+  }
+}
+
+std::set<std::string> names_in(const std::string& text, const char* form) {
+  const std::regex name(form);
+  std::set<std::string> out;
+  for (std::sregex_iterator it(text.begin(), text.end(), name), end; it != end; ++it)
+    out.insert((*it)[1]);
+  return out;
+}
+
+TEST(Metrics, TheDashboardShowsAllThatAnAgentPrintsAndNothingElse) {
+  std::ifstream file(TESSERA_ROOT "/examples/fleet/grafana.json");
+  const Json dashboard = Json::parse(file, nullptr, false);
+  ASSERT_TRUE(dashboard.is_object());
+  std::string queries;
+  add_queries(dashboard, &queries);
+  const std::set<std::string> printed =
+      names_in(metrics_text({}, {}), "# TYPE (tessera_\\w+) (?:counter|gauge)\n");
+  EXPECT_GE(printed.size(), 10u);
+  EXPECT_EQ(names_in(queries, "(tessera_\\w+)"), printed) << queries;
+  EXPECT_EQ(dashboard["title"], "Tessera agents");
 }
 
 class MetricsOfAnAgent : public record::TempFolder {};
