@@ -297,6 +297,12 @@ TEST(FleetOfAFile, IsSimulated) {
   EXPECT_EQ(Json::parse(done.out)["trials"], 60);
   const Finished text = run({"fleet", "simulate", "--db", db, "--trials", "20", "--batch", "16"});
   EXPECT_NE(text.out.find("20 trials in"), std::string::npos) << text.out;
+  const Finished paced =
+      run({"fleet", "simulate", "--db", db, "--trials", "8", "--rate", "40", "--json"});
+  ASSERT_EQ(paced.code, 0) << paced.err;
+  EXPECT_EQ(Json::parse(paced.out)["rate"], 40);
+  EXPECT_GE(Json::parse(paced.out)["claims"], 8);
+  EXPECT_EQ(run({"fleet", "simulate", "--db", db, "--rate", "0"}).code, 2);
 }
 
 TEST(FleetLaunchers, WriteWhatStartsAgents) {

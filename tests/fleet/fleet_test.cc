@@ -1,5 +1,6 @@
 // Tunings and agents of one process on a queue of either engine.
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "tessera/trials/fleet/simulate.h"
@@ -363,6 +364,30 @@ TEST_P(FleetTest, ASimulationCountsEveryTrialAndLeavesNothing) {
   EXPECT_EQ(queue.connection()->query_integer("SELECT count(*) FROM trials").value(), 0);
   EXPECT_FALSE(simulate({.database = place("a"), .agents = 0}).ok());
   EXPECT_FALSE(simulate({.database = place("a"), .batch = kMostClaimed + 1}).ok());
+}
+
+TEST_P(FleetTest, ASimulationKeepsItsPace) {
+  const Result<Simulated> s =
+      simulate({.database = place("a"), .agents = 2, .trials = 20, .rate = 50});
+  ASSERT_TRUE(s.ok()) << s.error().message;
+  EXPECT_EQ(s->trials, 20);
+  EXPECT_EQ(s->reports, 20);
+  EXPECT_GE(s->claims, 20 + 2) << "one trial each, and the last one of each agent finds nothing";
+  // Each of two agents has made at most 1 + 50 t claims after t seconds.
+  EXPECT_GE(s->wall_s, 0.17);
+  std::atomic<int> asked = 0;
+  const Result<Simulated> half =
+      simulate({.database = place("a"), .agents = 2, .trials = 20, .rate = 0.1, .interrupted = [&] {
+                  return ++asked > 8;
+                }});
+  ASSERT_FALSE(half.ok());
+  EXPECT_EQ(half.error().message, "interrupted");
+  for (const double rate : {-1.0, 0.04, std::nan("")}) {
+    const Result<Simulated> wrong = simulate({.database = place("a"), .rate = rate});
+    ASSERT_FALSE(wrong.ok()) << rate;
+    EXPECT_EQ(wrong.error().code, ErrorCode::kInvalidArgument);
+  }
+  EXPECT_FALSE(simulate({.database = place("a"), .batch = 16, .rate = 0.5}).ok());
 }
 
 }  // namespace

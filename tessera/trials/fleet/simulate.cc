@@ -20,6 +20,9 @@ constexpr std::chrono::milliseconds kLease{60'000};
 constexpr double kBeatSeconds = 3;
 constexpr std::size_t kEnqueuedAtOnce = 4096;
 constexpr std::int64_t kMostTrials = 10'000'000;
+// Of an agent with a pace, well within the lease and the time after which a tuning is gone.
+constexpr double kLongestTurnSeconds = 20;
+constexpr double kSleepSeconds = 0.05;
 
 double cpu_seconds() {
   timespec now{};
@@ -55,16 +58,34 @@ Result<void> check_goes_on(const SimulateOptions& options) {
   return make_error(ErrorCode::kUnavailable, "interrupted");
 }
 
-// Until nothing waits.
+// Between two claims; 0: no pace.
+double turn_seconds(const SimulateOptions& options) {
+  return options.rate > 0 ? options.batch / options.rate : 0;
+}
+
+Result<void> sleep_until(const SimulateOptions& options, Clock::time_point time) {
+  while (seconds_until(time) > 0) {
+    TESSERA_DO(check_goes_on(options));
+    std::this_thread::sleep_for(
+        std::chrono::duration<double>(std::min(seconds_until(time), kSleepSeconds)));
+  }
+  return {};
+}
+
+// Until nothing waits. Agents with a pace begin at different parts of their first turn.
 Result<Tally> take_turns(const SimulateOptions& options, Queue& queue, Roster& roster,
-                         std::int64_t tuning, std::int64_t agent) {
+                         std::int64_t tuning, std::int64_t agent, double part) {
   Tally tally;
+  const double turn_s = turn_seconds(options);
+  const int limit = turn_s > 0 ? options.batch : options.claimed;
+  Clock::time_point next = seconds_from_now(turn_s * part);
   Clock::time_point beaten = Clock::now();
   const std::string result = text_of(options.result_bytes);
   for (;;) {
-    TESSERA_TRY(const std::vector<Claim> claims, timed(&tally.claims_ms, [&] {
-                  return queue.claim(agent, options.claimed, kLease);
-                }));
+    TESSERA_DO(sleep_until(options, next));
+    next += std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(turn_s));
+    TESSERA_TRY(const std::vector<Claim> claims,
+                timed(&tally.claims_ms, [&] { return queue.claim(agent, limit, kLease); }));
     if (claims.empty()) break;
     const auto batch = static_cast<std::size_t>(options.batch);
     for (std::size_t at = 0; at < claims.size(); at += batch) {
@@ -87,12 +108,12 @@ Result<Tally> take_turns(const SimulateOptions& options, Queue& queue, Roster& r
   return tally;
 }
 
-Result<Tally> work(const SimulateOptions& options, std::int64_t tuning) {
+Result<Tally> work(const SimulateOptions& options, std::int64_t tuning, double part) {
   TESSERA_TRY(Queue queue, Queue::open(options.database));
   Roster roster(queue);
   TESSERA_TRY(const std::int64_t agent, roster.add_agent({.name = "simulated"}));
   TESSERA_TRY([[maybe_unused]] const bool joined, roster.join(tuning, agent, 0));
-  Result<Tally> tally = take_turns(options, queue, roster, tuning, agent);
+  Result<Tally> tally = take_turns(options, queue, roster, tuning, agent, part);
   const Result<void> removed = roster.remove_agent(agent);
   if (tally.ok() && !removed.ok()) return removed.error();
   return tally;
@@ -118,7 +139,9 @@ Result<Simulated> run(const SimulateOptions& options, std::int64_t tuning, Queue
   std::vector<Result<Tally>> tallies(agents, Tally());
   begin = Clock::now();
   const double cpu_s = cpu_seconds();
-  parallel_for(agents, options.agents, [&](std::size_t i) { tallies[i] = work(options, tuning); });
+  parallel_for(agents, options.agents, [&](std::size_t i) {
+    tallies[i] = work(options, tuning, static_cast<double>(i) / options.agents);
+  });
   out.wall_s = seconds_since(begin);
   out.own_cpu_s = cpu_seconds() - cpu_s;
   std::vector<double> claims_ms, reports_ms;
@@ -153,6 +176,13 @@ Result<Simulated> simulate(const SimulateOptions& options) {
     return make_error(ErrorCode::kInvalidArgument,
                       "1 to 1024 agents, 1 to {} trials and batches of 1 to {} can be simulated",
                       kMostTrials, kMostClaimed);
+  }
+  if (!(options.rate >= 0) || turn_seconds(options) > kLongestTurnSeconds) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "batches of {} at {} trials per second and agent cannot be simulated: at most "
+        "{:.0f} s may lie between two",
+        options.batch, options.rate, kLongestTurnSeconds);
   }
   {
     // The tables of records come first.

@@ -15,6 +15,7 @@ struct SimulateOptions {
   std::int64_t trials = 10'000;
   int batch = 1;     // results of one report
   int claimed = 64;  // trials of one claim
+  double rate = 0;   // trials per second of each agent, which claims `batch` at once; 0: no pace
   std::int64_t payload_bytes = 1'500, result_bytes = 300;
   std::function<bool()> interrupted;  // asked between calls, by every agent
 };

@@ -60,6 +60,9 @@ void add_simulation_flags(Flags& sub, fleet::SimulateOptions& s) {
       ->check(range(1, 1024));
   sub.add_option("--trials", s.trials, "Trials to hand out")->check(range(1, 10'000'000));
   sub.add_option("--batch", s.batch, "Results of one report")->check(range(1, fleet::kMostClaimed));
+  sub.add_option("--rate", s.rate, "Trials per second of each agent (default: as many as it can)")
+      ->check(range(0.05, 1000.0))
+      ->hide_default();
 }
 
 void add_launch_flags(Flags& sub, const std::string& name, fleet::LaunchOptions& launch) {

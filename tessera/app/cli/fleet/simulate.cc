@@ -20,6 +20,7 @@ int fleet_simulate(const FleetArgs& args) {
   if (args.json) {
     print_json({{"agents", options.agents},
                 {"batch", options.batch},
+                {"rate", options.rate},
                 {"trials", s->trials},
                 {"claims", s->claims},
                 {"reports", s->reports},
