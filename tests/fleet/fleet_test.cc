@@ -95,6 +95,59 @@ TEST_P(FleetTest, WhatIsComparedRunsOnOneMachineAndComesInOrder) {
   EXPECT_EQ(collect_all(*tuning).size(), 4u);
 }
 
+// A millisecond is a thousandth of it for an agent that lies.
+TEST_P(FleetTest, AnotherAgentChecksWhatOneReportsAsBest) {
+  std::atomic<int> lies = 0;
+  ThreadAgent liar(agent_at(place("a"), "liar", [&](const auto&, bool, Measurement* m) {
+    ++lies;
+    m->samples_s = {1e-6};
+  }));
+  std::vector<std::string> notes;
+  FleetOptions fleet = fleet_at(place("a"));
+  fleet.note = [&](const std::string& line) {
+    if (line.find(" reported ") != std::string::npos) notes.push_back(line);
+  };
+  auto tuning = tuning_at(fleet).value();
+  tuning->submit(trials_of(0, 4));
+  ASSERT_EQ(collect_all(*tuning).size(), 4u);
+  std::vector<measure::Trial> trials = trials_of(0, 2);
+  trials[1].steps = schedule::schedule_from_text("split C i 4 tail=peel\n").value();
+  EXPECT_EQ(tuning->compare(trials)[0].seconds(), 1e-6) << "there is no other";
+  EXPECT_TRUE(notes.empty());
+
+  Queue queue = open();
+  Roster roster(queue);
+  const std::int64_t id = roster.tunings()->at(0).id;
+  {
+    ThreadAgent honest(agent_at(place("a"), "honest", answer_quickly));
+    while (roster.helpers(id)->size() < 2) std::this_thread::sleep_for(5ms);
+    lies = 0;
+    for (int i = 0; i < 5; ++i) {
+      const std::vector<Measurement> compared = tuning->compare(trials);
+      EXPECT_EQ(compared[0].seconds(), 1e-3);
+      EXPECT_EQ(compared[1].seconds(), 2e-3);
+    }
+    EXPECT_EQ(lies, 0);
+    ASSERT_EQ(notes.size(), 1u) << "once of each agent";
+    EXPECT_EQ(notes[0], "agent liar reported 1 us for what agent honest measures as 1000 us");
+  }
+
+  // One that could check goes away before it does.
+  const std::int64_t idle = roster.add_agent({.name = "idle"}).value();
+  ASSERT_TRUE(roster.join(id, idle, 0).value());
+  std::atomic<bool> compared = false, left_early = false;
+  std::thread leaving([&] {
+    std::this_thread::sleep_for(300ms);
+    left_early = !compared;
+    EXPECT_TRUE(Roster(queue).remove_agent(idle).ok());
+  });
+  EXPECT_EQ(tuning->compare(trials)[0].seconds(), 1e-6);
+  compared = true;
+  leaving.join();
+  EXPECT_TRUE(left_early) << "it was not waited for";
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
 TEST_P(FleetTest, SaysWhichAgentsAreThereAndWhyNoneFits) {
   FleetOptions fleet = fleet_at(place("a"), "label=rack=3");
   fleet.patience_s = 0.2;

@@ -92,6 +92,22 @@ TEST_P(QueueTest, UrgentTrialsGoFirst) {
   EXPECT_EQ(trials_of(queue.claim(agent, 1, 60s)), Ids{usual[0]});
 }
 
+TEST_P(QueueTest, WhatAnAgentMustNotTakeIsLeftToOthers) {
+  Queue queue = open();
+  const std::int64_t one = new_agent(queue, "one").value();
+  const std::int64_t two = new_agent(queue, "two").value();
+  const Ids checks = queue.enqueue(1, {{"a", true, one}, {"b", true, one}}).value();
+  const Ids usual = queue.enqueue(1, trials(1)).value();
+  EXPECT_EQ(trials_of(queue.claim(one, 64, 60s)), usual);
+  EXPECT_EQ(trials_of(queue.claim(two, 1, 60s)), Ids{checks[0]});
+  ASSERT_TRUE(queue.open_to_all(2).ok());
+  EXPECT_TRUE(queue.claim(one, 64, 60s)->empty()) << "that was another session";
+  ASSERT_TRUE(queue.open_to_all(1).ok());
+  EXPECT_EQ(trials_of(queue.claim(one, 64, 60s)), Ids{checks[1]});
+  EXPECT_EQ(queue.report(two, {{checks[0], 1, "r"}}).value(), Ids{checks[0]});
+  EXPECT_EQ(fault_of_history(place("a"), false), "");
+}
+
 TEST_P(QueueTest, WhatIsCancelledIsNeitherTakenNorCounted) {
   Queue queue = open();
   const Ids ids = queue.enqueue(1, trials(3)).value();

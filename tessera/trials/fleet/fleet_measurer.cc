@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <deque>
 #include <map>
+#include <set>
 #include <thread>
+#include <unordered_map>
 #include <utility>
 
 #include "tessera/support/clock.h"
+#include "tessera/support/hash.h"
 #include "tessera/trials/fleet/work.h"
 #include "tessera/trials/record/database.h"
 
@@ -22,9 +25,15 @@ constexpr std::chrono::milliseconds kCallPatience{10'000};
 constexpr double kFirstPauseSeconds = 0.005, kLongestPauseSeconds = 0.1;
 constexpr double kLookSeconds = 1, kSeenSeconds = 5;
 constexpr double kSayWaitingSeconds = 3;
+// Machines of a group differ by less, and so do their moods.
+constexpr double kDoubtfulFactor = 2;
 
 void pause(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(std::max(0.0, seconds)));
+}
+
+std::uint64_t candidate_of(const Trial& t) {
+  return hash_bytes(schedule::to_text(t.steps), hash_bytes(t.task));
 }
 
 class FleetMeasurer final : public measure::Measurer {
@@ -62,18 +71,23 @@ class FleetMeasurer final : public measure::Measurer {
   std::vector<Measurement> compare(const std::vector<Trial>& trials) override;
   measure::MachineState machine() const override { return state_; }
   measure::Capacity capacity() const override {
-    return {std::max<std::size_t>(1, agents_), queued_, true};
+    return {std::max<std::size_t>(1, helping_.size()), queued_, true};
   }
 
  private:
   struct Pending {
-    std::vector<std::uint64_t> ids;  // of the caller
+    std::vector<std::uint64_t> ids;         // of the caller
+    std::vector<std::uint64_t> candidates;  // of those that are not compared
     bool compared = false;
     std::string payload;
   };
   struct Ended {
     Measurement measurement;
     measure::MachineState machine;
+  };
+  struct Report {
+    std::int64_t agent = 0;
+    double seconds = 0;
   };
 
   void send(const std::vector<Batch>& batches, bool compared);
@@ -83,6 +97,11 @@ class FleetMeasurer final : public measure::Measurer {
   void look();
   void take(const TrialResult& result);
   void end(const Pending& batch, BatchResult result);
+  void keep_report(std::uint64_t candidate, const Measurement& m);
+  // The fastest of them, and what was reported of it; null: none was.
+  std::pair<std::size_t, const Report*> best_reported(const std::vector<Trial>& trials) const;
+  bool others_help_than(std::int64_t agent) const;
+  void say_if_doubtful(const Report& reported, const Measurement& checked);
   void lose_all(const std::string& reason);
   std::string name_of(std::int64_t agent) const;
   bool interrupted() const { return fleet_.interrupted && fleet_.interrupted(); }
@@ -98,7 +117,11 @@ class FleetMeasurer final : public measure::Measurer {
   std::map<std::uint64_t, Measurement> compared_;
   measure::MachineState state_;
   std::vector<AgentRow> here_;
-  std::size_t agents_ = 0, queued_ = 0;
+  std::set<std::int64_t> helping_;  // agents
+  std::size_t queued_ = 0;
+  std::unordered_map<std::uint64_t, Report> reports_;  // the fastest, by candidate
+  std::int64_t not_by_ = 0;          // agent that does not take what is compared; 0: all may
+  std::set<std::int64_t> doubtful_;  // agents of which it was said
   Clock::time_point reached_ = Clock::now(), helped_ = Clock::now();
   Clock::time_point looked_{}, seen_ = Clock::now();
 };
@@ -113,9 +136,14 @@ void FleetMeasurer::send(const std::vector<Batch>& batches, bool compared) {
   std::vector<NewTrial> trials;
   std::vector<Pending> pending;
   for (const Batch& b : batches) {
-    trials.push_back({to_text(b), compared});
-    pending.push_back({.compared = compared, .payload = trials.back().payload});
-    for (const Trial& t : b.trials) pending.back().ids.push_back(t.id);
+    trials.push_back({to_text(b), compared, compared ? not_by_ : 0});
+    Pending& p = pending.emplace_back();
+    p.compared = compared;
+    p.payload = trials.back().payload;
+    for (const Trial& t : b.trials) {
+      p.ids.push_back(t.id);
+      if (!compared) p.candidates.push_back(candidate_of(t));
+    }
     if (!compared) waiting_ += b.trials.size();
   }
   const Clock::time_point begin = Clock::now();
@@ -164,6 +192,9 @@ std::vector<Measurement> FleetMeasurer::compare(const std::vector<Trial>& trials
     batch.trials.back().final = true;
   }
   compared_.clear();
+  look();
+  const auto [best, reported] = best_reported(batch.trials);
+  not_by_ = reported != nullptr && others_help_than(reported->agent) ? reported->agent : 0;
   send({batch}, /*compared=*/true);
   double wait_s = kFirstPauseSeconds;
   while (compared_.size() < batch.trials.size() && !interrupted()) {
@@ -172,6 +203,8 @@ std::vector<Measurement> FleetMeasurer::compare(const std::vector<Trial>& trials
     wait_s = std::min(2 * wait_s, kLongestPauseSeconds);
   }
   std::erase_if(pending_, [](const auto& p) { return p.second.compared; });
+  not_by_ = 0;
+  if (reported != nullptr && compared_.contains(best)) say_if_doubtful(*reported, compared_[best]);
   for (std::size_t i = 0; i < trials.size(); ++i) {
     const auto it = compared_.find(i);
     out.push_back(it != compared_.end() ? it->second
@@ -208,7 +241,8 @@ Result<void> FleetMeasurer::open_again() {
   TESSERA_DO(take_results());
   TESSERA_TRY(const std::int64_t id, roster_.open_tuning(tuning_, work_));
   std::vector<NewTrial> trials;
-  for (const auto& [trial, batch] : pending_) trials.push_back({batch.payload, batch.compared});
+  for (const auto& [trial, batch] : pending_)
+    trials.push_back({batch.payload, batch.compared, batch.compared ? not_by_ : 0});
   const Result<std::vector<std::int64_t>> ids = queue_.enqueue(id, trials, fleet_.weight);
   if (!ids.ok()) {
     (void)roster_.close_tuning(id, queue_);
@@ -238,13 +272,17 @@ void FleetMeasurer::look() {
   if (!here.ok() || !helpers.ok() || !counts.ok()) return;
   queued_ = static_cast<std::size_t>(counts->queued);
   here_ = std::move(here).value();
-  agents_ = 0;
+  helping_.clear();
   for (const AgentRow& a : here_) {
-    agents_ += std::ranges::any_of(*helpers, [&](const HelperRow& h) {
+    const bool helps = std::ranges::any_of(*helpers, [&](const HelperRow& h) {
       return h.agent == a.id && h.refused.empty() && a.state == AgentState::kWorking;
     });
+    if (helps) helping_.insert(a.id);
   }
-  if (agents_ > 0 || counts->claimed > 0) helped_ = Clock::now();
+  // Whoever could have taken what is compared went away.
+  if (not_by_ != 0 && !others_help_than(not_by_) && queue_.open_to_all(tuning_.id).ok())
+    not_by_ = 0;
+  if (!helping_.empty() || counts->claimed > 0) helped_ = Clock::now();
   if (seconds_since(helped_) > fleet_.patience_s) lose_all(why_none_fits(here_, tuning_, *helpers));
 }
 
@@ -286,9 +324,45 @@ void FleetMeasurer::end(const Pending& batch, BatchResult result) {
       continue;
     }
     --waiting_;
+    keep_report(batch.candidates[i], m);
     results_.push_back({std::move(m), result.machine});
   }
   if (batch.compared) state_ = result.machine;
+}
+
+void FleetMeasurer::keep_report(std::uint64_t candidate, const Measurement& m) {
+  if (m.outcome != Outcome::kOk || m.machine == 0) return;
+  Report& known = reports_[candidate];
+  if (known.agent == 0 || m.seconds() < known.seconds) known = {m.machine, m.seconds()};
+}
+
+std::pair<std::size_t, const FleetMeasurer::Report*> FleetMeasurer::best_reported(
+    const std::vector<Trial>& trials) const {
+  std::pair<std::size_t, const Report*> best{0, nullptr};
+  for (std::size_t i = 0; i < trials.size(); ++i) {
+    const auto it = reports_.find(candidate_of(trials[i]));
+    if (it == reports_.end()) continue;
+    if (best.second == nullptr || it->second.seconds < best.second->seconds)
+      best = {i, &it->second};
+  }
+  return best;
+}
+
+bool FleetMeasurer::others_help_than(std::int64_t agent) const {
+  return helping_.size() > (helping_.contains(agent) ? 1U : 0U);
+}
+
+// Once of each agent.
+void FleetMeasurer::say_if_doubtful(const Report& reported, const Measurement& checked) {
+  if (checked.machine == 0 || checked.machine == reported.agent || checked.disturbed) return;
+  if (checked.outcome == Outcome::kWorkerLost) return;
+  const bool timed = checked.outcome == Outcome::kOk;
+  if (timed && checked.seconds() < kDoubtfulFactor * reported.seconds) return;
+  if (!doubtful_.insert(reported.agent).second || !fleet_.note) return;
+  fleet_.note(fmt::format("agent {} reported {:.4g} us for what agent {} measures as {}",
+                          name_of(reported.agent), reported.seconds * 1e6, name_of(checked.machine),
+                          timed ? fmt::format("{:.4g} us", checked.seconds() * 1e6)
+                                : measure::to_text(checked.outcome)));
 }
 
 void FleetMeasurer::lose_all(const std::string& reason) {
@@ -303,7 +377,7 @@ Result<void> FleetMeasurer::await_agents() {
   bool said = false;
   for (double wait_s = kFirstPauseSeconds;; wait_s = std::min(2 * wait_s, kLongestPauseSeconds)) {
     look();
-    if (agents_ > 0) return {};
+    if (!helping_.empty()) return {};
     if (interrupted()) return make_error(ErrorCode::kUnavailable, "interrupted");
     TESSERA_TRY(const std::vector<HelperRow> helpers, roster_.helpers(tuning_.id));
     const std::string why = why_none_fits(here_, tuning_, helpers);

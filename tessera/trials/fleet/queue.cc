@@ -68,13 +68,14 @@ Result<std::vector<std::int64_t>> Queue::enqueue(std::int64_t session,
                   connection_->prepare(fmt::format(
                       "INSERT INTO trials (session, turn, state, attempt, agent, leased_until, "
                       "reported, reporter, taken, payload, result) VALUES {} RETURNING id",
-                      repeated("(?, ?, 0, 0, 0, 0, 0, 0, 0, ?, '')", count))));
+                      repeated("(?, ?, 0, 0, ?, 0, 0, 0, 0, ?, '')", count))));
       for (std::size_t i = 0; i < count; ++i) {
         const NewTrial& trial = trials[begin + i];
-        const int at = 3 * static_cast<int>(i);
+        const int at = 4 * static_cast<int>(i);
         add.bind(at, session);
         add.bind(at + 1, trial.urgent ? 0 : turn += 1 / weight);
-        add.bind_bytes(at + 2, trial.payload);
+        add.bind(at + 2, -trial.not_by);
+        add.bind_bytes(at + 3, trial.payload);
       }
       TESSERA_TRY(const std::vector<std::int64_t> added, integers_of(add));
       ids.insert(ids.end(), added.begin(), added.end());
@@ -138,7 +139,7 @@ Result<std::vector<Claim>> Queue::claim(std::int64_t agent, int limit,
   const std::string pick = fmt::format(
       "WITH picked AS MATERIALIZED (SELECT id FROM trials WHERE state < 2 AND (state = 0 OR "
       "leased_until < {0}) AND session {1}(SELECT tuning FROM helpers WHERE agent = ? AND refused "
-      "= ''){2} ORDER BY turn, id LIMIT ?{3}) "
+      "= ''){2} AND agent <> ? ORDER BY turn, id LIMIT ?{3}) "
       "UPDATE trials SET state = 1, attempt = attempt + 1, agent = ?, leased_until = {0} + ? "
       "WHERE id IN (SELECT id FROM picked) RETURNING id, attempt, session, payload",
       now(), server ? "= ANY(ARRAY" : "IN ", server ? ")" : "",
@@ -147,9 +148,10 @@ Result<std::vector<Claim>> Queue::claim(std::int64_t agent, int limit,
     claims.clear();
     TESSERA_TRY(Statement update, connection_->prepare(pick));
     update.bind(0, agent);
-    update.bind(1, std::int64_t{limit});
-    update.bind(2, agent);
-    update.bind(3, static_cast<std::int64_t>(lease.count()));
+    update.bind(1, -agent);
+    update.bind(2, std::int64_t{limit});
+    update.bind(3, agent);
+    update.bind(4, static_cast<std::int64_t>(lease.count()));
     while (true) {
       TESSERA_TRY(const bool row, update.step());
       if (!row) break;
@@ -216,6 +218,11 @@ Result<std::vector<std::int64_t>> Queue::report(std::int64_t agent,
   if (!done.ok()) return done.error();
   std::ranges::sort(accepted);
   return accepted;
+}
+
+Result<void> Queue::open_to_all(std::int64_t session) {
+  return connection_->execute(fmt::format(
+      "UPDATE trials SET agent = 0 WHERE session = {} AND state = 0 AND agent < 0", session));
 }
 
 Result<std::int64_t> Queue::give_back(std::int64_t agent) {

@@ -19,7 +19,8 @@ inline constexpr int kMostAttempts = 5;  // whose leases ran out: whoever takes 
 
 struct NewTrial {
   std::string payload;
-  bool urgent = false;  // before what waits
+  bool urgent = false;      // before what waits
+  std::int64_t not_by = 0;  // agent that may not be the first to take it; 0: all may
 };
 
 struct Claim {
@@ -58,6 +59,8 @@ class Queue {
   // change.
   Result<std::vector<std::int64_t>> report(std::int64_t agent,
                                            const std::vector<TrialResult>& results);
+  // From now on all agents may take what waits, whatever `not_by` said.
+  Result<void> open_to_all(std::int64_t session);
   // All that it holds, for another to take at once. Returns how many.
   Result<std::int64_t> give_back(std::int64_t agent);
 

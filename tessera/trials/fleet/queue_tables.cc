@@ -5,7 +5,8 @@ namespace {
 
 // Times are milliseconds of the server's clock. A trial keeps its result: there is at most one.
 // `turn` orders the sessions among each other (Queue::enqueue), `reported` is the attempt that the
-// result came from. `helpers`: which agents look at which tuning, and why one will not work for it.
+// result came from. `agent` is who took the trial last, below 0 who must not be the first to.
+// `helpers`: which agents look at which tuning, and why one will not work for it.
 constexpr const char* kTables = R"(
 CREATE TABLE queue_version (version INTEGER NOT NULL);
 CREATE TABLE agents (
