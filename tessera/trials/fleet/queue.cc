@@ -46,7 +46,7 @@ Result<std::vector<std::int64_t>> Queue::enqueue(std::int64_t session,
     return make_error(ErrorCode::kInvalidArgument, "the weight of a session cannot be {}", weight);
   }
   std::vector<std::int64_t> ids;
-  const Result<void> done = connection_->transact([&]() -> Result<void> {
+  const auto add_all = [&]() -> Result<void> {
     ids.clear();
     // Behind the session's own, but not before what others wait for already or, where nothing
     // waits, what they had: a session that begins late has no turns to make up for.
@@ -82,6 +82,14 @@ Result<std::vector<std::int64_t>> Queue::enqueue(std::int64_t session,
     }
     return connection_->is_server() ? connection_->execute(std::string("NOTIFY ") + kWorkChannel)
                                     : Result<void>();
+  };
+  const Result<void> done = connection_->transact(add_all, [&]() -> Result<bool> {
+    if (ids.empty()) return true;
+    TESSERA_TRY(
+        const std::int64_t there,
+        connection_->query_integer(fmt::format(
+            "SELECT count(*) FROM trials WHERE id = {} AND session = {}", ids.back(), session)));
+    return there > 0;
   });
   if (!done.ok()) return done.error();
   std::ranges::sort(ids);  // they were given in order

@@ -112,18 +112,25 @@ Result<Database> Database::open_read_only(const std::string& place,
 Result<std::int64_t> Database::begin_session(const SessionRow& s) {
   const std::lock_guard lock(impl_->writing);
   std::int64_t id = 0;
-  TESSERA_DO(impl_->connection.transact([&]() -> Result<void> {
+  SessionRow kept = s;
+  if (s.state.empty() || s.state == "running") kept.state = running_here();
+  const auto add_row = [&]() -> Result<void> {
     TESSERA_TRY(Statement add,
                 impl_->connection.prepare(
                     "INSERT INTO sessions (model, target, options, version, threads, seed, started,"
                     " ended, state) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id"));
-    SessionRow kept = s;
-    if (s.state.empty() || s.state == "running") kept.state = running_here();
     bind_session(kept, add);
     TESSERA_TRY([[maybe_unused]] const bool row, add.step());
     id = add.integer(0);
     add.reset();
     return {};
+  };
+  TESSERA_DO(impl_->connection.transact(add_row, [&]() -> Result<bool> {
+    TESSERA_TRY(Statement find,
+                impl_->connection.prepare("SELECT 1 FROM sessions WHERE id = ? AND state = ?"));
+    find.bind(0, id);
+    find.bind(1, kept.state);
+    return find.step();
   }));
   return id;
 }
@@ -163,18 +170,34 @@ Result<void> Database::add_tasks(const std::vector<TaskRow>& tasks) {
 
 Result<void> Database::append(const std::vector<Record>& records) {
   const std::lock_guard lock(impl_->writing);
+  if (records.empty()) return {};
   bool again = false;
+  std::int64_t last = 0;  // its id
   const auto write = [&]() -> Result<void> {
     if (std::exchange(again, true)) impl_->forget();
     TESSERA_DO(impl_->intern_all(records));
-    TESSERA_TRY(Statement add, impl_->connection.prepare(kInsertRecord));
+    TESSERA_TRY(Statement add,
+                impl_->connection.prepare(std::string(kInsertRecord) + " RETURNING id"));
     for (const Record& record : records) {
       TESSERA_DO(impl_->bind_record(add, record));
-      TESSERA_DO(add.finish());
+      TESSERA_TRY([[maybe_unused]] const bool row, add.step());
+      last = add.integer(0);
+      add.reset();
     }
     return {};
   };
-  Result<void> result = impl_->connection.transact(write);
+  Result<void> result = impl_->connection.transact(write, [&]() -> Result<bool> {
+    TESSERA_TRY(Statement find,
+                impl_->connection.prepare("SELECT 1 FROM records WHERE id = ? AND session = ? AND "
+                                          "digest = ? AND trial = ? AND time = ?"));
+    const Record& r = records.back();
+    find.bind(0, last);
+    find.bind(1, r.session);
+    find.bind(2, r.schedule_digest);
+    find.bind(3, r.trial);
+    find.bind(4, r.unix_time);
+    return find.step();
+  });
   if (!result.ok()) impl_->forget();
   return result;
 }

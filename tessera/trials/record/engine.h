@@ -55,6 +55,9 @@ class Engine {
   // Whether the last failure of this thread was none of the statement's own: the server went away
   // or asked to try again. Nothing of the transaction was written.
   virtual bool may_try_again() const = 0;
+  // Whether the last commit of this thread lost its answer and was found out by the number of the
+  // transaction alone: a server that crashed may have given the number to another.
+  virtual bool commit_in_doubt() const = 0;
 };
 
 Result<std::unique_ptr<Engine>> open_sqlite(const std::string& path, OpenMode mode,

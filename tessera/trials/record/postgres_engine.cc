@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #include "tessera/trials/record/database_name.h"
@@ -65,6 +66,10 @@ class PostgresEngine final : public Engine {
     const std::lock_guard lock(mutex_);
     return failed_.contains(std::this_thread::get_id());
   }
+  bool commit_in_doubt() const override {
+    const std::lock_guard lock(mutex_);
+    return doubtful_.contains(std::this_thread::get_id());
+  }
 
   // Fails at once where a first connection would only fail again.
   Result<void> connect_first();
@@ -93,6 +98,7 @@ class PostgresEngine final : public Engine {
   std::mutex listening_;
   std::map<std::string, SessionHandle> listeners_;  // by channel
   std::map<std::thread::id, bool> failed_;          // threads whose last failure may be tried again
+  std::set<std::thread::id> doubtful_;              // threads whose last commit is in doubt
 };
 
 class PostgresQuery final : public Query {
@@ -300,6 +306,7 @@ Result<void> PostgresEngine::begin() {
       std::string number = library_.value(begun.get(), 0, 0);
       const std::lock_guard lock(mutex_);
       failed_.erase(std::this_thread::get_id());
+      doubtful_.erase(std::this_thread::get_id());
       running_[std::this_thread::get_id()] = {std::move(session), std::move(number)};
       return {};
     }
@@ -346,7 +353,11 @@ Result<void> PostgresEngine::find_out(const std::string& number, const Error& lo
     if (session->succeeded(state)) {
       const std::string text = library_.value(state.get(), 0, 0);
       give_back(std::move(session));
-      if (text == "committed") return {};
+      if (text == "committed") {
+        const std::lock_guard lock(mutex_);
+        doubtful_.insert(std::this_thread::get_id());
+        return {};
+      }
       if (text != "in progress") return fail({lost, true});
     } else if (session->state_of(state) == kNumberOfTheFuture) {
       return fail({lost, true});  // the server crashed, and has no trace of the transaction

@@ -145,6 +145,7 @@ class SqliteEngine final : public Engine {
     std::this_thread::sleep_for(timeout);
   }
   bool may_try_again() const override { return false; }
+  bool commit_in_doubt() const override { return false; }
 
  private:
   struct Close {

@@ -113,6 +113,17 @@ Result<void> Connection::transact(const std::function<Result<void>()>& work) con
   return repeat(once);
 }
 
+Result<void> Connection::transact(const std::function<Result<void>()>& work,
+                                  const std::function<Result<bool>()>& written) const {
+  for (int i = 0; i < kMostAttempts; ++i) {
+    TESSERA_DO(transact(work));
+    if (!engine_->commit_in_doubt()) return {};
+    TESSERA_TRY(const bool there, written());
+    if (there) return {};
+  }
+  return make_error(ErrorCode::kUnavailable, "{}: the connection is lost at every commit", name());
+}
+
 Result<Transaction> Transaction::begin(const Connection& connection) {
   TESSERA_DO(connection.engine_->begin());
   return Transaction(connection.engine_.get());

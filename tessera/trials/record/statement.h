@@ -71,6 +71,10 @@ class Connection {
   // `work` in a transaction, which is committed unless it fails; again when the server went away
   // or asked for it, as long as that helps. Nothing is written twice.
   Result<void> transact(const std::function<Result<void>()>& work) const;
+  // The same. `written` looks for a row of `work` where a crash of the server leaves it in doubt;
+  // without it what came of a transaction is told by its number alone.
+  Result<void> transact(const std::function<Result<void>()>& work,
+                        const std::function<Result<bool>()>& written) const;
   // The same without a transaction, for what may run twice.
   Result<void> repeat(const std::function<Result<void>()>& work) const;
 
