@@ -287,6 +287,31 @@ TEST(FleetOfAFile, AnAgentServesMetrics) {
       << wrong.err;
 }
 
+TEST(FleetOfAFile, ATuningWhoseTunerWasKilledIsSaidToBeGone) {
+  const std::string db = write_file("t.db", ""), plan = write_file("t.plan", "");
+  std::filesystem::remove(db);
+  Background tuning({"tune", "--op", kOp, "--threads", "1", "--peers", "none", "--policy", "random",
+                     "--db", db, "--plan", plan, "--agents", "any", "--trials", "4"});
+  const auto state = [&]() -> std::string {
+    const Finished done = run({"fleet", "status", "--db", db, "--json"});
+    if (done.code != 0) return "";
+    const Json tunings = Json::parse(done.out)["tunings"];
+    return tunings.empty() ? "" : tunings[0]["state"].get<std::string>();
+  };
+  for (int i = 0; i < 1000 && state().empty(); ++i) std::this_thread::sleep_for(20ms);
+  EXPECT_EQ(state(), "open");
+  tuning.signal(SIGKILL);
+  EXPECT_EQ(tuning.wait().signal, SIGKILL);
+  {
+    // As a minute later.
+    const auto connection = record::Connection::open(db, record::OpenMode::kCreate);
+    ASSERT_TRUE(connection->execute("UPDATE tunings SET seen = seen - 60000").ok());
+  }
+  EXPECT_EQ(state(), "gone");
+  const Finished table = run({"fleet", "status", "--db", db});
+  EXPECT_NE(table.out.find(" gone "), std::string::npos) << table.out;
+}
+
 TEST(FleetOfAFile, IsSimulated) {
   const std::string db = write_file("t.db", "");
   std::filesystem::remove(db);

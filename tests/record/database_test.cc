@@ -1,6 +1,7 @@
 #include "tessera/trials/record/database.h"
 
 #include <fstream>
+#include <tuple>
 
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -148,10 +149,12 @@ TEST_F(DatabaseTest, ASessionRunsOnlyAsLongAsItsProcess) {
   ASSERT_EQ(status, 0);
   EXPECT_EQ(Database::open_read_only(path("b.db"))->sessions()->at(0).state, "killed");
   // A process of another machine cannot be asked; an older program named none.
-  for (const auto& [kept, state] :
-       {std::pair("running 1 1 elsewhere", "running"), std::pair("running", "killed"),
-        std::pair("running x", "killed"), std::pair("done", "done")}) {
-    EXPECT_EQ(state_now(kept), state);
+  for (const auto& [kept, silent_s, state] :
+       {std::tuple("running 1 1 elsewhere", -1, "running"),
+        std::tuple("running 1 1 elsewhere", 60, "running"),
+        std::tuple("running 1 1 elsewhere", 900, "killed"), std::tuple("running", 0, "killed"),
+        std::tuple("running x", 0, "killed"), std::tuple("done", 900, "done")}) {
+    EXPECT_EQ(state_now(kept, silent_s), state) << kept << " " << silent_s;
   }
 }
 

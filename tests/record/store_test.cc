@@ -6,6 +6,7 @@
 
 #include "tessera/trials/record/database.h"
 #include "tessera/trials/record/json_lines.h"
+#include "tessera/trials/record/session_owner.h"
 #include "tessera/trials/record/session_summary.h"
 #include "tessera/trials/record/statement.h"
 #include "tests/record/both_engines.h"
@@ -160,6 +161,30 @@ TEST_P(StoreTest, SessionsAndTasks) {
   const Result<void> unknown = database->end_session(99, "done");
   ASSERT_FALSE(unknown.ok());
   EXPECT_NE(unknown.error().message.find("no session 99"), std::string::npos);
+}
+
+TEST_P(StoreTest, ASessionElsewhereRunsAsLongAsItIsSeen) {
+  Result<Database> database = Database::open(place("a"));
+  const std::int64_t id = database->begin_session({.model = "m"}).value();
+  const auto change = [&](const std::string& what) { run_sql("UPDATE sessions SET " + what); };
+  const auto now = [&] { return database->sessions()->at(0); };
+  change("state = 'running 1 1 elsewhere'");
+  EXPECT_EQ(now().state, "running");
+  change(fmt::format("ended = ended - {}", kSessionGoneS - 60));
+  EXPECT_EQ(now().state, "running");
+  EXPECT_EQ(now().ended, 0);
+  change("ended = ended - 120");
+  EXPECT_EQ(now().state, "killed");
+  EXPECT_GT(now().ended, 1'600'000'000) << "when it was seen last";
+  ASSERT_TRUE(database->session_seen(id).ok());
+  EXPECT_EQ(now().state, "running");
+  change("ended = 0");
+  EXPECT_EQ(now().state, "running") << "an older program, which never tells";
+  ASSERT_TRUE(database->end_session(id, "done").ok());
+  change("ended = 7");
+  ASSERT_TRUE(database->session_seen(id).ok());
+  EXPECT_EQ(now().state, "done");
+  EXPECT_EQ(now().ended, 7);
 }
 
 TEST_P(StoreTest, BestIsFastestWholeAndDistinct) {

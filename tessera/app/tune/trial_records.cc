@@ -13,6 +13,8 @@
 namespace tessera::app {
 namespace {
 
+constexpr double kSeenSeconds = 30;  // far less than record::kSessionGoneS
+
 Error unreachable(const std::string& place, const Error& e) {
   const std::string name = record::shown_name(place);
   const bool named = e.message.starts_with(name);
@@ -166,7 +168,12 @@ bool TrialRecords::written(const Result<void>& done) {
 }
 
 bool TrialRecords::flush() {
-  if (!store_ || unsaved_.empty()) return true;
+  if (!store_) return true;
+  if (session_ != 0 && seconds_since(seen_) > kSeenSeconds) {
+    (void)store_->session_seen(session_);  // where it fails append() will, and says why
+    seen_ = Clock::now();
+  }
+  if (unsaved_.empty()) return true;
   if (!written(store_->append(unsaved_))) return false;
   unsaved_.clear();
   return true;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "tessera/app/tune/tune_problem.h"
+#include "tessera/support/clock.h"
 #include "tessera/trials/measure/measurer.h"
 #include "tessera/trials/record/record_store.h"
 
@@ -58,7 +59,8 @@ class TrialRecords {
   bool add_plan(const graph::Graph& imported, const PlanTrial& trial);
   // Those of earlier sessions on this machine with these threads, timed ones alone, oldest first.
   Result<std::vector<PlanTrial>> earlier_plans(const graph::Graph& imported) const;
-  // False, and error() says why, when they cannot be written; they are kept for the next time.
+  // False, and error() says why, when they cannot be written; they are kept for the next time. Also
+  // the heartbeat of the session.
   bool flush();
   bool end(const std::string& state);
   const std::string& error() const { return error_; }  // of what was written; empty: none
@@ -74,6 +76,7 @@ class TrialRecords {
   std::unique_ptr<record::RecordStore> store_;  // null: nothing is kept
   std::int64_t session_ = 0, plans_ = 0;
   std::vector<record::Record> unsaved_;
+  Clock::time_point seen_ = Clock::now();
 };
 
 // The texts under which records of this machine are kept, whatever number of cores they name; never

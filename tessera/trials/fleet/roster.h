@@ -42,6 +42,8 @@ struct TuningRow {
   std::string version;           // of the program
   std::int64_t most_agents = 0;  // 0: any number
   std::int64_t seen_ms = 0;      // ago; read only
+
+  bool here() const { return seen_ms < kTuningGoneMs; }
 };
 
 // An agent that looked at a tuning; `refused`: why it does not work for it.

@@ -53,6 +53,19 @@ void bind_filter(const Filter& filter, Statement& statement) {
   if (filter.threads != 0) statement.bind(next++, std::int64_t{filter.threads});
 }
 
+// Seconds by the clock of whoever keeps the tables: those of machines may be hours apart.
+const char* now_sql(const Connection& connection) {
+  return connection.is_server() ? "extract(epoch FROM clock_timestamp())::bigint"
+                                : "CAST(strftime('%s', 'now') AS INTEGER)";
+}
+
+// `ended` of a session that runs is when it was seen last.
+Result<void> keep_seen(const Connection& connection, std::int64_t session) {
+  return connection.execute(
+      fmt::format("UPDATE sessions SET ended = {} WHERE id = {} AND state LIKE 'running %'",
+                  now_sql(connection), session));
+}
+
 }  // namespace
 
 Database::Database(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -123,7 +136,7 @@ Result<std::int64_t> Database::begin_session(const SessionRow& s) {
     TESSERA_TRY([[maybe_unused]] const bool row, add.step());
     id = add.integer(0);
     add.reset();
-    return {};
+    return keep_seen(impl_->connection, id);
   };
   TESSERA_DO(impl_->connection.transact(add_row, [&]() -> Result<bool> {
     TESSERA_TRY(Statement find,
@@ -133,6 +146,11 @@ Result<std::int64_t> Database::begin_session(const SessionRow& s) {
     return find.step();
   }));
   return id;
+}
+
+Result<void> Database::session_seen(std::int64_t session) {
+  const std::lock_guard lock(impl_->writing);
+  return keep_seen(impl_->connection, session);
 }
 
 Result<void> Database::end_session(std::int64_t session, const std::string& state) {
@@ -333,7 +351,12 @@ Result<std::int64_t> Database::count(const Filter& filter) const {
 
 Result<std::vector<SessionRow>> Database::sessions() const {
   TESSERA_TRY(std::vector<SessionRow> rows, sessions_of(impl_->connection));
-  for (SessionRow& row : rows) row.state = state_now(row.state);
+  TESSERA_TRY(const std::int64_t now, impl_->connection.query_integer(
+                                          fmt::format("SELECT {}", now_sql(impl_->connection))));
+  for (SessionRow& row : rows) {
+    row.state = state_now(row.state, row.ended > 0 ? now - row.ended : -1);
+    if (row.state == "running") row.ended = 0;
+  }
   return rows;
 }
 

@@ -53,6 +53,7 @@ class Database final : public RecordStore {
   ~Database() override;
 
   Result<std::int64_t> begin_session(const SessionRow& session) override;
+  Result<void> session_seen(std::int64_t session) override;
   Result<void> end_session(std::int64_t session, const std::string& state) override;
   Result<void> add_tasks(const std::vector<TaskRow>& tasks) override;
   // On disk when it returns.

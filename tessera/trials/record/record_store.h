@@ -28,6 +28,9 @@ class RecordStore {
   virtual ~RecordStore() = default;
 
   virtual Result<std::int64_t> begin_session(const SessionRow& session) = 0;  // its id
+  // The heartbeat: a session that is silent for minutes may be taken to be killed
+  // (session_owner.h).
+  virtual Result<void> session_seen(std::int64_t session) = 0;
   virtual Result<void> end_session(std::int64_t session, const std::string& state) = 0;
   virtual Result<void> add_tasks(const std::vector<TaskRow>& tasks) = 0;  // again: no change
   // All or nothing. Ids are given in order; those in `records` are ignored.

@@ -39,12 +39,14 @@ std::string running_here() {
   return fmt::format("running {} {} {}", process, start_of(process), host_name());
 }
 
-std::string state_now(const std::string& kept) {
+std::string state_now(const std::string& kept, std::int64_t silent_s) {
   std::istringstream words(kept);
   std::string state, process, start, host;
   words >> state >> process >> start >> host;
   if (state != "running") return kept;
-  const bool alive = !host.empty() && (host != host_name() || start_of(process) == start);
+  const bool here = host == host_name();
+  const bool alive =
+      !host.empty() && (here ? start_of(process) == start : silent_s < kSessionGoneS);
   return alive ? "running" : "killed";
 }
 

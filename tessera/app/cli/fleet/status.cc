@@ -53,6 +53,9 @@ std::string cpu_of(const std::string& target) {
   return parsed.ok() ? parsed->cpu : "?";
 }
 
+// Agents end a tuning whose tuner is gone, where there is one.
+const char* state_of(const fleet::TuningRow& t) { return t.here() ? "open" : "gone"; }
+
 void print_status(const Status& s) {
   fmt::print("{:>5} {:<24} {:<16} {:>7} {:<9} {:>6} {:>7} {:>7} {:>7} {:>6}  {}\n", "id", "agent",
              "machine", "threads", "state", "seen", "claimed", "done", "failed", "calib", "labels");
@@ -62,12 +65,12 @@ void print_status(const Status& s) {
                static_cast<double>(a.seen_ms) / 1000, a.claimed, a.done, a.failed,
                a.calibration_s * 1e6, a.labels);
   }
-  fmt::print("\n{:>5} {:>7} {:>7} {:>7} {:>7} {:>7}  {}\n", "id", "queued", "claimed", "done",
-             "agents", "threads", "tuning");
+  fmt::print("\n{:>5} {:<7} {:>7} {:>7} {:>7} {:>7} {:>7}  {}\n", "id", "state", "queued",
+             "claimed", "done", "agents", "threads", "tuning");
   for (const Tuning& t : s.tunings) {
-    fmt::print("{:>5} {:>7} {:>7} {:>7} {:>7} {:>7}  {}\n", t.row.id, t.counts.queued,
-               t.counts.claimed, t.counts.done + t.counts.given_up, t.agents, t.row.threads,
-               t.row.name);
+    fmt::print("{:>5} {:<7} {:>7} {:>7} {:>7} {:>7} {:>7}  {}\n", t.row.id, state_of(t.row),
+               t.counts.queued, t.counts.claimed, t.counts.done + t.counts.given_up, t.agents,
+               t.row.threads, t.row.name);
     for (const fleet::HelperRow& h : t.helpers) {
       if (!h.refused.empty()) fmt::print("      agent {} refused: {}\n", h.agent, h.refused);
     }
@@ -98,6 +101,7 @@ Json json_of(const Status& s) {
     }
     tunings.push_back({{"id", t.row.id},
                        {"name", t.row.name},
+                       {"state", state_of(t.row)},
                        {"threads", t.row.threads},
                        {"labels", t.row.labels},
                        {"seen_s", static_cast<double>(t.row.seen_ms) / 1000},
