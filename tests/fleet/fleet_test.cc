@@ -230,6 +230,27 @@ TEST_P(FleetTest, AnAgentThatIsStoppedGivesBackAndOneThatIsDrainedFinishes) {
   EXPECT_EQ(fault_of_history(place("a"), true), "");
 }
 
+// As when the answer to its claim was lost with the line.
+TEST_P(FleetTest, WhatAnAgentDoesNotKnowThatItHoldsIsGivenBack) {
+  std::atomic<bool> begun = false, go_on = false;
+  ThreadAgent agent(agent_at(place("a"), "one", [&](const auto& t, bool together, Measurement* m) {
+    begun = true;
+    while (!go_on) std::this_thread::sleep_for(2ms);
+    answer_quickly(t, together, m);
+  }));
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  tuning->submit(trials_of(0, 1));
+  while (!begun) std::this_thread::sleep_for(2ms);
+  tuning->submit(trials_of(1, 1));
+  Queue queue = open();
+  const std::int64_t id = Roster(queue).agents()->at(0).id;
+  EXPECT_EQ(queue.claim(id, 1, 1s)->size(), 1u);
+  go_on = true;
+  EXPECT_EQ(collect_all(*tuning).size(), 2u);
+  EXPECT_EQ(agent.end()->given_back, 1);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
 TEST_P(FleetTest, TwoTuningsShareAnAgent) {
   ThreadAgent agent(agent_at(place("a"), "one", answer_quickly));
   auto one = tuning_at(fleet_at(place("a"))).value();

@@ -99,6 +99,7 @@ class Agent {
   void refuse(const Claim& claim, const std::string& reason);
   void collect(double timeout_s);
   void drop_lost(const std::vector<std::int64_t>& held);
+  Result<void> give_back_unknown(const std::vector<std::int64_t>& held);
   void finish(Measurement m);
   void retire(std::int64_t tuning);
   void leave();
@@ -171,8 +172,24 @@ Result<void> Agent::beat() {
   }
   TESSERA_TRY(const std::vector<std::int64_t> held, queue_.renew(row_.id, options_.lease));
   drop_lost(held);
+  TESSERA_DO(give_back_unknown(held));
   beaten_ = Clock::now();
   heartbeat_s_ = seconds_since_1970();
+  return {};
+}
+
+// Claimed, and the answer was lost with the line: nobody would measure it as long as this agent
+// renews its lease.
+Result<void> Agent::give_back_unknown(const std::vector<std::int64_t>& held) {
+  std::vector<std::int64_t> known;
+  for (const Claim& c : waiting_) known.push_back(c.trial);
+  for (const auto& [trial, of_it] : held_) known.push_back(trial);
+  for (const TrialResult& r : done_) known.push_back(r.trial);
+  const bool all_known = std::ranges::all_of(
+      held, [&](std::int64_t t) { return std::ranges::find(known, t) != known.end(); });
+  if (all_known) return {};
+  TESSERA_TRY(const std::int64_t count, queue_.give_back(row_.id, known));
+  totals_.given_back += count;
   return {};
 }
 

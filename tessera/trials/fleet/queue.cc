@@ -233,12 +233,14 @@ Result<void> Queue::open_to_all(std::int64_t session) {
       "UPDATE trials SET agent = 0 WHERE session = {} AND state = 0 AND agent < 0", session));
 }
 
-Result<std::int64_t> Queue::give_back(std::int64_t agent) {
+Result<std::int64_t> Queue::give_back(std::int64_t agent, const std::vector<std::int64_t>& kept) {
   std::int64_t count = 0;
+  const std::string others =
+      kept.empty() ? "" : fmt::format(" AND id NOT IN ({})", fmt::join(kept, ","));
   const Result<void> done = connection_->transact([&]() -> Result<void> {
-    TESSERA_TRY(Statement back,
-                connection_->prepare("UPDATE trials SET state = 0, leased_until = 0"
-                                     " WHERE agent = ? AND state = 1 RETURNING id"));
+    TESSERA_TRY(Statement back, connection_->prepare("UPDATE trials SET state = 0, leased_until = 0"
+                                                     " WHERE agent = ? AND state = 1" +
+                                                     others + " RETURNING id"));
     back.bind(0, agent);
     TESSERA_TRY(const std::vector<std::int64_t> ids, integers_of(back));
     count = static_cast<std::int64_t>(ids.size());

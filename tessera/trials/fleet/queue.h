@@ -61,8 +61,8 @@ class Queue {
                                            const std::vector<TrialResult>& results);
   // From now on all agents may take what waits, whatever `not_by` said.
   Result<void> open_to_all(std::int64_t session);
-  // All that it holds, for another to take at once. Returns how many.
-  Result<std::int64_t> give_back(std::int64_t agent);
+  // All that it holds but for `kept`, for another to take at once. Returns how many.
+  Result<std::int64_t> give_back(std::int64_t agent, const std::vector<std::int64_t>& kept = {});
 
   // Those not yet taken, in order of the trials; again until take() says that they are safe.
   Result<std::vector<TrialResult>> results(std::int64_t session);
