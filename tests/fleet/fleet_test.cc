@@ -148,6 +148,62 @@ TEST_P(FleetTest, AnotherAgentChecksWhatOneReportsAsBest) {
   EXPECT_EQ(fault_of_history(place("a"), true), "");
 }
 
+TEST_P(FleetTest, WhatGivesWrongResultsElsewhereIsSaid) {
+  ThreadAgent liar(agent_at(place("a"), "liar", answer_quickly));
+  std::string note;
+  FleetOptions fleet = fleet_at(place("a"));
+  fleet.note = [&](const std::string& line) { note = line; };
+  auto tuning = tuning_at(fleet).value();
+  tuning->submit(trials_of(0, 1));
+  EXPECT_EQ(collect_all(*tuning).at(0).outcome, Outcome::kOk);
+  std::atomic<int> checked = 0;
+  ThreadAgent honest(agent_at(place("a"), "honest", [&](const auto&, bool, Measurement* m) {
+    ++checked;
+    m->outcome = Outcome::kWrongResult;
+    m->reason = "C[3] is 1, not 2";
+  }));
+  Queue queue = open();
+  const std::int64_t id = Roster(queue).tunings()->at(0).id;
+  while (Roster(queue).helpers(id)->size() < 2) std::this_thread::sleep_for(5ms);
+  const std::vector<Measurement> compared = tuning->compare(trials_of(0, 1));
+  EXPECT_EQ(compared.at(0).outcome, Outcome::kWrongResult);
+  EXPECT_EQ(compared.at(0).reason, "C[3] is 1, not 2");
+  EXPECT_EQ(checked, 1);
+  EXPECT_EQ(note, "agent liar reported 1000 us for what agent honest measures as wrong_result");
+}
+
+TEST_P(FleetTest, TenAgentsBeginAtOnceWhereNothingIs) {
+  constexpr int kAgents = 10, kTrials = 60;
+  std::atomic<int> measured = 0;
+  const auto answer = [&](const measure::Trial& t, bool together, Measurement* m) {
+    ++measured;
+    answer_quickly(t, together, m);
+  };
+  const std::string where = place("a");
+  std::vector<std::unique_ptr<ThreadAgent>> agents;
+  for (int i = 0; i < kAgents; ++i) {
+    agents.push_back(std::make_unique<ThreadAgent>(agent_at(where, std::to_string(i), answer)));
+  }
+  {
+    auto tuning = tuning_at(fleet_at(where));
+    ASSERT_TRUE(tuning.ok()) << tuning.error().message;
+    (*tuning)->submit(trials_of(0, kTrials));
+    EXPECT_EQ(collect_all(**tuning).size(), std::size_t{kTrials});
+    Queue queue = open();
+    const std::int64_t id = Roster(queue).tunings()->at(0).id;
+    const auto helping = [&] { return std::ssize(*Roster(queue).helpers(id)); };
+    for (int i = 0; i < 500 && helping() < kAgents; ++i) std::this_thread::sleep_for(20ms);
+    EXPECT_EQ(helping(), kAgents);
+    EXPECT_EQ(std::ssize(*Roster(queue).agents()), kAgents);
+  }
+  for (const auto& agent : agents) {
+    const Result<AgentTotals>& totals = agent->end();
+    EXPECT_TRUE(totals.ok()) << totals.error().message;
+  }
+  EXPECT_GE(measured, kTrials);
+  EXPECT_EQ(fault_of_history(where, true), "");
+}
+
 TEST_P(FleetTest, SaysWhichAgentsAreThereAndWhyNoneFits) {
   FleetOptions fleet = fleet_at(place("a"), "label=rack=3");
   fleet.patience_s = 0.2;
