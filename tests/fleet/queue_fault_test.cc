@@ -189,6 +189,35 @@ TEST_F(ServerFault, TheServerCrashesAndComesBack) {
   EXPECT_EQ(fault_of_history(url_, true), "");
 }
 
+// A network that swallows all for longer than a lease: others take over what was held beyond it.
+TEST_F(ServerFault, BytesVanishForLongerThanALease) {
+  PostgresProxy proxy(*server_);
+  const std::string name = url_.substr(14, url_.find('?') - 14);
+  std::atomic<int> accepted = 0, failed = 0, running = 2;
+  std::vector<std::thread> threads;
+  for (const std::string& place : {proxy.url(name), url_}) {
+    threads.emplace_back([&, place, seed = 23 + static_cast<unsigned>(threads.size())] {
+      const int done = work(place, seed, 0.05);
+      accepted += std::max(done, 0);
+      failed += done < 0;
+      --running;
+    });
+  }
+  Queue queue = Queue::open(url_).value();
+  while (Roster(queue).agents()->size() < 2) std::this_thread::sleep_for(2ms);
+  while (running > 0) {
+    proxy.cut(PostgresProxy::Cut::kDrop);
+    std::this_thread::sleep_for(2 * kLease);
+    proxy.cut(PostgresProxy::Cut::kNone);
+    std::this_thread::sleep_for(kLease);
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(proxy.cuts(), 0) << "the fault did not happen";
+  EXPECT_EQ(failed, 0);
+  EXPECT_EQ(accepted, queue.counts()->done);
+  EXPECT_EQ(fault_of_history(url_, true), "");
+}
+
 TEST_F(ServerFault, LinesAreCutAroundCommits) {
   PostgresProxy proxy(*server_);
   const std::string name = url_.substr(14, url_.find('?') - 14);

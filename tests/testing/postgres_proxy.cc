@@ -75,9 +75,14 @@ void PostgresProxy::carry(int client) {
   const sockaddr_un address = address_of(server_socket_);
   bool open = ::connect(server, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0;
   std::array<char, 1 << 16> buffer;
-  bool answer_is_last = false;
+  bool answer_is_last = false, dropped = false;
   while (open && !ending_) {
     if (cut_ == Cut::kAll) {
+      ++cuts_;
+      break;
+    }
+    const bool dropping = cut_ == Cut::kDrop;
+    if (dropped && !dropping) {
       ++cuts_;
       break;
     }
@@ -88,6 +93,10 @@ void PostgresProxy::carry(int client) {
       const ssize_t count = ::recv(from == 0 ? client : server, buffer.data(), buffer.size(), 0);
       open = count > 0;
       if (!open) break;
+      if (dropping) {
+        dropped = true;
+        continue;
+      }
       const std::string_view text(buffer.data(), static_cast<std::size_t>(count));
       if (from == 0 && text.find("COMMIT") != std::string_view::npos) {
         Cut wanted = Cut::kBeforeCommit;

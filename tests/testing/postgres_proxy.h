@@ -18,6 +18,7 @@ class PostgresProxy {
     kBeforeCommit,  // the server never sees COMMIT
     kAfterCommit,   // it does, and its answer is lost
     kAll,           // every line, and new ones are not taken
+    kDrop,          // bytes vanish and nobody is told; those lines end with the cut
   };
 
   explicit PostgresProxy(const PostgresServer& server);
