@@ -148,6 +148,20 @@ TEST_P(FleetTest, AnotherAgentChecksWhatOneReportsAsBest) {
   EXPECT_EQ(fault_of_history(place("a"), true), "");
 }
 
+// A killed one is taken to be gone only after half a minute.
+TEST_P(FleetTest, AnAgentThatIsSilentIsNotWaitedForToCheck) {
+  ThreadAgent agent(agent_at(place("a"), "one", answer_quickly));
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  tuning->submit(trials_of(0, 1));
+  ASSERT_EQ(collect_all(*tuning).size(), 1u);
+  Queue queue = open();
+  Roster roster(queue);
+  const std::int64_t silent = roster.add_agent({.name = "silent"}).value();
+  ASSERT_TRUE(roster.join(roster.tunings()->at(0).id, silent, 0).value());
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(tuning->compare(trials_of(0, 1))[0].seconds(), 1e-3);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
 TEST_P(FleetTest, WhatGivesWrongResultsElsewhereIsSaid) {
   ThreadAgent liar(agent_at(place("a"), "liar", answer_quickly));
   std::string note;
@@ -192,7 +206,7 @@ TEST_P(FleetTest, TenAgentsBeginAtOnceWhereNothingIs) {
     Queue queue = open();
     const std::int64_t id = Roster(queue).tunings()->at(0).id;
     const auto helping = [&] { return std::ssize(*Roster(queue).helpers(id)); };
-    for (int i = 0; i < 500 && helping() < kAgents; ++i) std::this_thread::sleep_for(20ms);
+    for (int i = 0; i < 1500 && helping() < kAgents; ++i) std::this_thread::sleep_for(20ms);
     EXPECT_EQ(helping(), kAgents);
     EXPECT_EQ(std::ssize(*Roster(queue).agents()), kAgents);
   }

@@ -27,6 +27,9 @@ constexpr double kLookSeconds = 1, kSeenSeconds = 5;
 constexpr double kSayWaitingSeconds = 3;
 // Machines of a group differ by less, and so do their moods.
 constexpr double kDoubtfulFactor = 2;
+// How long what is compared waits for another agent: one that was killed seems to be there until
+// it is taken to be gone, and the budget of the tuning goes on.
+constexpr double kCheckSeconds = 5;
 
 void pause(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(std::max(0.0, seconds)));
@@ -101,6 +104,7 @@ class FleetMeasurer final : public measure::Measurer {
   // The fastest of them, and what was reported of it; null: none was.
   std::pair<std::size_t, const Report*> best_reported(const std::vector<Trial>& trials) const;
   bool others_help_than(std::int64_t agent) const;
+  void open_to_all();
   void say_if_doubtful(const Report& reported, const Measurement& checked);
   void lose_all(const std::string& reason);
   std::string name_of(std::int64_t agent) const;
@@ -122,6 +126,7 @@ class FleetMeasurer final : public measure::Measurer {
   std::unordered_map<std::uint64_t, Report> reports_;  // the fastest, by candidate
   std::int64_t not_by_ = 0;          // agent that does not take what is compared; 0: all may
   std::set<std::int64_t> doubtful_;  // agents of which it was said
+  Clock::time_point unchecked_{};    // when others took too long
   Clock::time_point reached_ = Clock::now(), helped_ = Clock::now();
   Clock::time_point looked_{}, seen_ = Clock::now();
 };
@@ -194,11 +199,15 @@ std::vector<Measurement> FleetMeasurer::compare(const std::vector<Trial>& trials
   compared_.clear();
   look();
   const auto [best, reported] = best_reported(batch.trials);
-  not_by_ = reported != nullptr && others_help_than(reported->agent) ? reported->agent : 0;
+  const bool others = reported != nullptr && others_help_than(reported->agent) &&
+                      seconds_since(unchecked_) * 1e3 > kAgentGoneMs;
+  not_by_ = others ? reported->agent : 0;
   send({batch}, /*compared=*/true);
+  const Clock::time_point begin = Clock::now();
   double wait_s = kFirstPauseSeconds;
   while (compared_.size() < batch.trials.size() && !interrupted()) {
     poll();
+    if (not_by_ != 0 && seconds_since(begin) > kCheckSeconds) open_to_all();
     pause(wait_s);
     wait_s = std::min(2 * wait_s, kLongestPauseSeconds);
   }
@@ -213,6 +222,13 @@ std::vector<Measurement> FleetMeasurer::compare(const std::vector<Trial>& trials
     out.back().id = trials[i].id;
   }
   return out;
+}
+
+void FleetMeasurer::open_to_all() {
+  const Result<std::int64_t> waited = queue_.open_to_all(tuning_.id);
+  if (!waited.ok()) return;
+  not_by_ = 0;
+  if (*waited > 0) unchecked_ = Clock::now();
 }
 
 void FleetMeasurer::poll() {

@@ -228,9 +228,12 @@ Result<std::vector<std::int64_t>> Queue::report(std::int64_t agent,
   return accepted;
 }
 
-Result<void> Queue::open_to_all(std::int64_t session) {
-  return connection_->execute(fmt::format(
-      "UPDATE trials SET agent = 0 WHERE session = {} AND state = 0 AND agent < 0", session));
+Result<std::int64_t> Queue::open_to_all(std::int64_t session) {
+  TESSERA_TRY(Statement open, connection_->prepare("UPDATE trials SET agent = 0 WHERE session = ? "
+                                                   "AND state = 0 AND agent < 0 RETURNING id"));
+  open.bind(0, session);
+  TESSERA_TRY(const std::vector<std::int64_t> ids, integers_of(open));
+  return std::ssize(ids);
 }
 
 Result<std::int64_t> Queue::give_back(std::int64_t agent, const std::vector<std::int64_t>& kept) {

@@ -59,8 +59,9 @@ class Queue {
   // change.
   Result<std::vector<std::int64_t>> report(std::int64_t agent,
                                            const std::vector<TrialResult>& results);
-  // From now on all agents may take what waits, whatever `not_by` said.
-  Result<void> open_to_all(std::int64_t session);
+  // From now on all agents may take what waits, whatever `not_by` said. Returns how many it kept
+  // from one.
+  Result<std::int64_t> open_to_all(std::int64_t session);
   // All that it holds but for `kept`, for another to take at once. Returns how many.
   Result<std::int64_t> give_back(std::int64_t agent, const std::vector<std::int64_t>& kept = {});
 
