@@ -249,32 +249,39 @@ TEST_F(PostgresTest, ANumberThatAnotherWasGivenAfterACrashIsNoProof) {
   const std::string name = database_of(url);
   ASSERT_TRUE(Database::open(url).ok());
   Result<Connection> connection = Connection::open(url, OpenMode::kCreate);
-  // The pages are written once: what the crash loses is then a few bytes that nobody wrote.
+  // The pages are written once: what the crash loses is then a few bytes that nobody wrote. Now and
+  // then the server writes them in time.
   ASSERT_TRUE(connection->execute("INSERT INTO texts (text) VALUES ('before')").ok());
-  int runs = 0, asked = 0;
-  std::int64_t number = 0;
-  const auto work = [&]() -> Result<void> {
-    TESSERA_DO(connection->execute("INSERT INTO texts (text) VALUES ('ours')"));
-    if (++runs > 1) return {};
-    TESSERA_TRY(number, connection->query_integer("SELECT pg_current_xact_id()::text::bigint"));
-    server_->crash();
-    EXPECT_TRUE(server_->start());
-    for (int i = 0; i < 50; ++i) {
-      if (std::stoll(server_->sql(name, "SELECT pg_current_xact_id()")) >= number) break;
-    }
-    return {};
-  };
-  const Result<void> done = connection->transact(work, [&]() -> Result<bool> {
-    ++asked;
-    TESSERA_TRY(const std::int64_t there,
-                connection->query_integer("SELECT count(*) FROM texts WHERE text = 'ours'"));
-    return there > 0;
-  });
-  ASSERT_TRUE(done.ok()) << done.error().message;
-  EXPECT_EQ(server_->sql(name, fmt::format("SELECT pg_xact_status('{}')", number)), "committed");
+  int asked = 0;
+  for (int round = 0; round < 5 && asked == 0; ++round) {
+    const std::string where = fmt::format("texts WHERE text = 'ours{}'", round);
+    int runs = 0;
+    std::int64_t number = 0;
+    const auto work = [&]() -> Result<void> {
+      TESSERA_DO(
+          connection->execute(fmt::format("INSERT INTO texts (text) VALUES ('ours{}')", round)));
+      if (++runs > 1) return {};
+      TESSERA_TRY(number, connection->query_integer("SELECT pg_current_xact_id()::text::bigint"));
+      server_->crash();
+      EXPECT_TRUE(server_->start());
+      for (int i = 0; i < 50; ++i) {
+        if (std::stoll(server_->sql(name, "SELECT pg_current_xact_id()")) >= number) break;
+      }
+      return {};
+    };
+    const Result<void> done = connection->transact(work, [&]() -> Result<bool> {
+      ++asked;
+      EXPECT_EQ(server_->sql(name, fmt::format("SELECT pg_xact_status('{}')", number)),
+                "committed");
+      TESSERA_TRY(const std::int64_t there,
+                  connection->query_integer("SELECT count(*) FROM " + where));
+      return there > 0;
+    });
+    ASSERT_TRUE(done.ok()) << done.error().message;
+    EXPECT_EQ(runs, 2);
+    EXPECT_EQ(server_->sql(name, "SELECT count(*) FROM tessera." + where), "1");
+  }
   EXPECT_EQ(asked, 1) << "the number was not given again";
-  EXPECT_EQ(runs, 2);
-  EXPECT_EQ(server_->sql(name, "SELECT count(*) FROM tessera.texts WHERE text = 'ours'"), "1");
 }
 
 // The worst moment to lose a connection: nobody knows whether the server wrote the batch.
