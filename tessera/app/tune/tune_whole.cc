@@ -8,6 +8,7 @@
 #include "tessera/app/bench/bench_model.h"
 #include "tessera/app/bench/bench_op.h"
 #include "tessera/app/tune/tune_costs.h"
+#include "tessera/app/tune/undo_changes.h"
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/fast_math.h"
 #include "tessera/scheduling/space/default_schedule.h"
@@ -67,6 +68,16 @@ Selection WholeModels::fastest() const {
 
 Selection WholeModels::with_untuned_algorithms(Selection s) const {
   s.choice = preferred_values(session_.problem());
+  return s;
+}
+
+Selection WholeModels::with_default_schedules(Selection s) const {
+  for (std::size_t t = 0; t < finalists_.size(); ++t) {
+    s.picks[t] = kDefaultPick;
+    for (std::size_t f = 0; f < finalists_[t].size(); ++f) {
+      if (finalists_[t][f].is_default) s.picks[t] = f;
+    }
+  }
   return s;
 }
 
@@ -283,20 +294,19 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
       report.trusted = once[0].trusted;
       continue;
     }
+    const double begin_s = session_.elapsed_s();
     TESSERA_TRY(const Comparison last, compare({plain.get(), tuned.get()}));
-    report.before_s = last.before.median_s();
-    report.after_s = last.after.median_s();
-    report.trusted = last.before.trusted && last.after.trusted;
+    tell(last, &report);
     if (subjects.size() > 1 || is_sure(last.gain, kLeastGain)) continue;
+    if (options_.in_place) {
+      const double each_s =
+          session_.elapsed_s() - begin_s + tuned->model.build_ms / 1000;  // that a try takes
+      TESSERA_TRY(const bool part, undo_changes(i, last.gain, each_s, selection, &report));
+      if (part) continue;
+    }
     // Faster kernels one by one, no faster together: nothing was gained, so nothing is changed.
     if (last.gain.gain > kLeastGain) unproved_ = *selection;
-    *selection = with_untuned_algorithms(fastest());
-    for (std::size_t t = 0; t < finalists_.size(); ++t) {
-      selection->picks[t] = kDefaultPick;
-      for (std::size_t f = 0; f < finalists_[t].size(); ++f) {
-        if (finalists_[t][f].is_default) selection->picks[t] = f;
-      }
-    }
+    *selection = with_default_schedules(with_untuned_algorithms(fastest()));
     report.after_s = report.before_s;
     session_.note(
         fmt::format("{}: its kernels are faster one by one, but the model {}; the plan keeps the "
@@ -304,6 +314,73 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
                     subjects[i].name, unproved_text(last.gain, kLeastGain)));
   }
   return {};
+}
+
+void WholeModels::tell(const Comparison& comparison, SubjectReport* report) {
+  report->before_s = comparison.before.median_s();
+  report->after_s = comparison.after.median_s();
+  report->trusted = comparison.before.trusted && comparison.after.trusted;
+}
+
+std::vector<std::size_t> WholeModels::changed_tasks(const Selection& selection) const {
+  const TuneProblem& problem = session_.problem();
+  std::map<std::size_t, double> saved_s;
+  const auto add = [&](const TaskUse& use) {
+    const Finalist* f = finalist(problem.tasks[use.task].task.key, selection);
+    if (f == nullptr || f->is_default) return;
+    saved_s[use.task] += use.count * (session_.default_seconds()[use.task] - f->seconds);
+  };
+  std::for_each(problem.base.begin(), problem.base.end(), add);
+  for (std::size_t i = 0; i < problem.points.size(); ++i) {
+    const std::vector<TaskUse>& uses = problem.points[i].of(selection.choice[i]);
+    std::for_each(uses.begin(), uses.end(), add);
+  }
+  std::vector<std::size_t> out;
+  for (const auto& [task, saved] : saved_s) out.push_back(task);
+  std::stable_sort(out.begin(), out.end(),
+                   [&](std::size_t a, std::size_t b) { return saved_s.at(a) > saved_s.at(b); });
+  return out;
+}
+
+Result<bool> WholeModels::undo_changes(std::size_t subject, const Gain& of_all, double each_s,
+                                       Selection* selection, SubjectReport* report) {
+  TESSERA_TRY(const auto plain, untuned(subject));
+  const std::vector<std::size_t> changed = changed_tasks(*selection);
+  const auto with = [&](const std::vector<std::size_t>& tasks) {
+    Selection out = with_default_schedules(*selection);
+    for (const std::size_t t : tasks) out.picks[t] = selection->picks[t];
+    return out;
+  };
+  // Of what computes something else nothing is gained.
+  double error = 0;
+  const auto compared = [&](const std::vector<std::size_t>& tasks) -> Result<Comparison> {
+    const Selection some = with(tasks);
+    TESSERA_TRY(const Built built, build(subject, &some));
+    TESSERA_TRY(error, error_of(subject, built));
+    if (error > 1) return Comparison();
+    return compare({plain.get(), &built});
+  };
+  const auto time = [&](const std::vector<std::size_t>& tasks) -> Result<std::optional<Gain>> {
+    // What is kept is timed once more.
+    if (session_.interrupted() || session_.remaining_s() < 2 * each_s) return std::optional<Gain>();
+    const double begin_s = session_.elapsed_s();
+    TESSERA_TRY(const Comparison some, compared(tasks));
+    each_s = std::max(each_s, session_.elapsed_s() - begin_s);
+    session_.report_progress(TuneProgress::Phase::kWholeModel, tasks[0]);
+    return std::optional(some.gain);
+  };
+  TESSERA_TRY(const std::vector<std::size_t> kept, surely_faster(changed, kLeastGain, time));
+  if (kept.empty() || session_.interrupted()) return false;
+  TESSERA_TRY(const Comparison again, compared(kept));
+  if (!is_sure(again.gain, kLeastGain)) return false;
+  tell(again, report);
+  report->max_error = error;
+  *selection = with(kept);
+  session_.note(fmt::format(
+      "{}: with the new schedules of all {} kernels the model {}; {} of them keep their defaults",
+      report->name, changed.size(), unproved_text(of_all, kLeastGain),
+      changed.size() - kept.size()));
+  return true;
 }
 
 bool WholeModels::is_untuned(const Selection& selection) const {

@@ -37,6 +37,8 @@ class WholeModels {
   Selection fastest() const;
   // The same schedules with the algorithms of the untuned model.
   Selection with_untuned_algorithms(Selection selection) const;
+  // The same algorithms with default schedules.
+  Selection with_default_schedules(Selection selection) const;
 
   // Whether the untuned model, which all others are compared with, computes what code that is made
   // in another way does. Where that cannot be had, a note says so and the report is as it was.
@@ -45,7 +47,9 @@ class WholeModels {
   // are given up one after the other until all agree. False: even the untuned algorithms do not.
   Result<bool> verify(Selection* selection, std::vector<SubjectReport>* reports);
   // Times every model beside the untuned one. With one model and `improve`, tries second bests at
-  // random and keeps what is faster; never ends with what is slower than the untuned model.
+  // random and keeps what is faster; never ends with what is slower than the untuned model. What
+  // was found in place and is not proved as a whole is undone task by task, as far as there is
+  // time.
   Result<void> time(Selection* selection, bool improve, std::vector<SubjectReport>* reports);
 
   Result<plan::Plan> plan(const Selection& selection) const;
@@ -71,6 +75,13 @@ class WholeModels {
     Gain gain;
   };
   Result<Comparison> compare(const std::vector<const Built*>& models);
+  static void tell(const Comparison& comparison, SubjectReport* report);
+  // Tasks that run with another schedule than their default, what saves the model most first.
+  std::vector<std::size_t> changed_tasks(const Selection& selection) const;
+  // Of a selection that as a whole is not sure to be faster: keeps the tasks that are, one half
+  // after the other, each try as long as `each_s`; false: none are, and nothing was changed.
+  Result<bool> undo_changes(std::size_t subject, const Gain& of_all, double each_s,
+                            Selection* selection, SubjectReport* report);
   // Where models run: the device, opened with the first, or the cores of this process.
   std::unique_ptr<exec::ModelRunner> runner(const Built& built) const;
   Result<std::vector<HostTensor>> outputs_of(const Built& built) const;  // of random inputs
