@@ -34,6 +34,7 @@ TEST(InPlaceRace, TheFastestOfEachTaskWins) {
   run(race, {{{0, 0}, 1.1}, {{0, 1}, 1.3}, {{0, 2}, 1.2}, {{1, 7}, 1.5}});
   EXPECT_EQ(race.winner(0)->candidate, candidate(1));
   EXPECT_EQ(race.winner(0)->gain, 1.3);
+  EXPECT_TRUE(race.winner(0)->told);
   EXPECT_EQ(race.winner(1)->candidate, candidate(7));
   EXPECT_FALSE(race.winner(2));
   EXPECT_FALSE(race.runs(2));
@@ -68,6 +69,7 @@ TEST(InPlaceRace, EndedEarlyItKeepsTheLeaderAndPromisesNothing) {
   race.observe(0, candidate(1), 1.2);
   EXPECT_EQ(race.winner(0)->candidate, candidate(1));
   EXPECT_EQ(race.winner(0)->gain, 1);
+  EXPECT_FALSE(race.winner(0)->told);
 }
 
 // Many tasks whose candidates are all as fast as the default: what is told of those that seem

@@ -176,10 +176,38 @@ TEST(TuneInPlace, ABudgetEndsWithARace) {
   EXPECT_EQ(finals.size(), result->tasks.size());
   ASSERT_FALSE(shown.empty());
   EXPECT_NEAR(shown.back(), 1.1, 1e-9);
+  for (const TaskReport& t : result->tasks) EXPECT_FALSE(t.estimated) << t.name;
   for (const auto& [task, list] : by_task(options.database)) {
     const auto raced = std::ranges::count(list, "final", &record::Record::policy);
     EXPECT_EQ(raced, finals[task]);
     EXPECT_GE(raced, 3) << "one entrant at least, the batch that decides and the one that tells";
+  }
+}
+
+// What wins by the times that it was picked by is not told as if it were proved.
+TEST(TuneInPlace, WhatAnInterruptLeavesWithoutARaceIsEstimated) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 0);
+  options.trials = 400;
+  std::map<std::string, int> calls;
+  int answered = 0;
+  use_answers(
+      [&](const measure::Trial& t, bool, measure::Measurement* m) {
+        ++answered;
+        m->default_s = 1e-3;
+        m->samples_s = {++calls[t.task] == 1 ? 1e-3 : 0.8e-3};
+      },
+      &options);
+  TuneCallbacks callbacks;
+  callbacks.interrupted = [&] {
+    return answered > 40 && std::ranges::all_of(calls, [](const auto& c) { return c.second > 2; });
+  };
+  const Result<TuneResult> result = tune(options, callbacks);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_EQ(result->state, TuneState::kInterrupted);
+  for (const TaskReport& t : result->tasks) {
+    EXPECT_TRUE(t.estimated) << t.name;
+    EXPECT_NEAR(t.after_s, 0.8e-3, 1e-12) << t.name;
   }
 }
 

@@ -54,6 +54,7 @@ TEST(Tune, CountsTrialsOfEachTaskAndSumsTheirTimes) {
   EXPECT_EQ(first["stopped_by"], "trials");
   EXPECT_EQ(first["trials"], 12);
   EXPECT_TRUE(first.contains("disturbed"));
+  for (const Json& task : first["tasks"]) EXPECT_EQ(task["estimated"], false) << task;
   EXPECT_GT(first["sum_default_us"], 0);
   EXPECT_GT(first["sum_best_us"], 0);
   EXPECT_EQ(first["sum_best_us"], first["sum_session_us"]);

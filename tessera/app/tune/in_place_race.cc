@@ -71,7 +71,8 @@ std::optional<InPlaceRace::Winner> InPlaceRace::winner(std::size_t task) const {
   Entrant decided = e;
   decided.gains.resize(std::min(e.gains.size(), kDeciding));
   if (!beats_default(decided)) return std::nullopt;
-  return Winner{e.candidate, e.gains.size() > kDeciding ? e.gains.back() : 1};
+  const bool told = e.gains.size() > kDeciding;
+  return Winner{e.candidate, told ? e.gains.back() : 1, told};
 }
 
 }  // namespace tessera::app

@@ -31,7 +31,8 @@ class InPlaceRace {
 
   struct Winner {
     decide::Candidate candidate;
-    double gain = 1;  // by the batch that nothing was decided by; 1: it did not come to that
+    double gain = 1;    // by the batch that nothing was decided by
+    bool told = false;  // there was such a batch; else nothing is promised
   };
   // Of the task, as far as the race went; none: its default.
   std::optional<Winner> winner(std::size_t task) const;

@@ -56,6 +56,7 @@ void describe_tasks(const TuneSession& session, const std::vector<std::vector<Fi
       r.after_s = f.seconds;
       r.candidate = f.candidate;
       r.now = f.now;
+      r.estimated = f.is_estimate();
     }
     result->tasks.push_back(std::move(r));
   }
@@ -99,22 +100,26 @@ void describe_ops(const TuneSession& session, const std::vector<std::vector<Fina
       if (problem.subjects[use.subject].is_op) (*reports)[use.subject].*sum += seconds[use.task];
     }
   };
-  const auto is_now = [&](const std::vector<TaskUse>& uses) {
+  const auto picked = [&](std::size_t task) -> const Finalist& {
+    return finalists[task][std::min(selection.picks[task], finalists[task].size() - 1)];
+  };
+  const auto tell_how = [&](const std::vector<TaskUse>& uses) {
     for (const TaskUse& use : uses) {
       const std::vector<Finalist>& list = finalists[use.task];
-      const bool now =
-          !list.empty() && list[std::min(selection.picks[use.task], list.size() - 1)].now;
-      if (problem.subjects[use.subject].is_op && !now) (*reports)[use.subject].now = false;
+      if (!problem.subjects[use.subject].is_op) continue;
+      SubjectReport& report = (*reports)[use.subject];
+      report.now = report.now && !list.empty() && picked(use.task).now;
+      report.estimated = report.estimated || (!list.empty() && picked(use.task).is_estimate());
     }
   };
-  is_now(problem.base);
+  tell_how(problem.base);
   add(problem.base, before, &SubjectReport::before_s);
   add(problem.base, after, &SubjectReport::after_s);
   for (std::size_t i = 0; i < problem.points.size(); ++i) {
     const TunePoint& p = problem.points[i];
     add(p.preferred(), before, &SubjectReport::before_s);
     add(p.of(selection.choice[i]), after, &SubjectReport::after_s);
-    is_now(p.of(selection.choice[i]));
+    tell_how(p.of(selection.choice[i]));
   }
 }
 

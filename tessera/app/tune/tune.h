@@ -94,11 +94,14 @@ struct TuneCallbacks {
 
 struct TaskReport {
   std::string key, name, algorithm, shape;
-  double weight = 0;    // uses over all subjects
-  bool used = false;    // in the plan
-  bool tuned = false;   // was searched
-  bool cold = false;    // timed with its constants in memory
-  bool now = false;     // the time after comes from this session
+  double weight = 0;   // uses over all subjects
+  bool used = false;   // in the plan
+  bool tuned = false;  // was searched
+  bool cold = false;   // timed with its constants in memory
+  bool now = false;    // the time after comes from this session
+  // The time after is that of trials, the luckiest of many: it was not timed in turns with the
+  // default at the end.
+  bool estimated = false;
   bool reached = true;  // false: the budget ended before its turn; it keeps its default, untimed
   double before_s = 0, after_s = 0, flops = 0;
   // Fastest trial, of all (as the finals timed it, where they did) and of this session; 0: none.
@@ -116,6 +119,7 @@ struct SubjectReport {
   double max_error = 0;              // relative to what is allowed, against the untuned model
   bool untuned_checked = false;      // that one was compared with code made in another way
   bool now = true;                   // false: some of the times are those of earlier sessions
+  bool estimated = false;            // of an operation: as that of its tasks
   bool trusted = true;               // enough samples that no other process disturbed
   bool checked = true;  // false: the budget had no room for it; kernels were checked one by one
 };

@@ -117,7 +117,7 @@ void TuneSession::take_compared(std::size_t task, const std::vector<Attempt>& at
     Finalist& f = (*finalists)[m.id];
     // A lost worker says nothing about the candidate.
     if (m.outcome == measure::Outcome::kWorkerLost) continue;
-    f.now = is_ok(m);
+    f.now = f.raced = is_ok(m);
     const Halves halves = halves_of(m.samples_s);
     f.chosen_by_s = f.now ? halves.chosen_by_s : std::numeric_limits<double>::infinity();
     // Shared with other work a time is too long. Where all were, they took turns; else the default

@@ -626,9 +626,11 @@ class GraphTuning {
       if (best.picks[t] == kDefaultPick) {
         r.after_s = r.before_s;
       } else if (!finalists_[t].empty()) {
-        r.after_s = finalists_[t][0].seconds;
-        r.now = finalists_[t][0].now;
-        r.candidate = finalists_[t][0].candidate;
+        const Finalist& f = finalists_[t][0];
+        r.after_s = f.seconds;
+        r.now = f.now;
+        r.estimated = f.is_estimate();
+        r.candidate = f.candidate;
       }
       result_.tasks.push_back(std::move(r));
     }

@@ -343,15 +343,15 @@ void TuneSession::settle_race(std::size_t task) {
 std::vector<Finalist> TuneSession::finals_in_place(std::size_t task) const {
   const space::Space& space = searches_->space(task);
   std::vector<Finalist> out;
-  const auto add = [&](const decide::Candidate& c, double seconds, bool is_default) {
+  const auto add = [&](const decide::Candidate& c, double seconds, bool is_default, bool raced) {
     const Result<schedule::Schedule> steps = space.schedule(c);
     if (!steps || seconds <= 0) return;
     out.push_back({space.to_text(c), schedule::to_text(*steps), seconds, is_default, seconds,
-                   before_now_[task]});
+                   before_now_[task], raced});
   };
   if (const auto winner = race_->winner(task))
-    add(winner->candidate, before_s_[task] / winner->gain, false);
-  add(space.preferred(), before_s_[task], true);
+    add(winner->candidate, before_s_[task] / winner->gain, false, winner->told);
+  add(space.preferred(), before_s_[task], true, true);
   return out;
 }
 

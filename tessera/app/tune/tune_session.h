@@ -30,6 +30,8 @@ struct Finalist {
   bool is_default = false;
   double chosen_by_s = 0;  // of samples that `seconds` is not made of, where there are enough
   bool now = false;        // timed in this session
+  bool raced = false;      // in turns with the default, by times that did not choose it
+  bool is_estimate() const { return !is_default && !raced; }
 };
 
 class TuneSession {

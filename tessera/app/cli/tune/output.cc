@@ -27,6 +27,8 @@ const char* to_text(app::TuneState state) {
   return "";
 }
 
+constexpr const char* kEstimate = "~";
+
 double ratio(double before, double after) { return after > 0 ? before / after : 0; }
 
 std::int64_t failures_of(const app::TaskReport& task) {
@@ -53,10 +55,17 @@ void print_tasks(const TuneSummary& summary) {
                                   ? fmt::format("{:.1f}", 100 * gflops / summary.peak_gflops)
                                   : "";
     const std::int64_t failed = failures_of(t);
+    const char* mark = t.estimated ? kEstimate : "";
+    const double gain = ratio(t.before_s, t.after_s);
     fmt::print("{:<16} {:>6} {:>10} {:>10} {:>6} {:>8.1f} {:>6} {:>6} {:>6}  {}\n", t.key, t.weight,
-               time_text(t.before_s), time_text(t.after_s),
-               t.before_s > 0 ? fmt::format("{:.2f}", ratio(t.before_s, t.after_s)) : "", gflops,
-               share, t.trials, failed > 0 ? std::to_string(failed) : "", full_name(t));
+               time_text(t.before_s), mark + time_text(t.after_s),
+               t.before_s > 0 ? fmt::format("{}{:.2f}", mark, gain) : "", gflops, share, t.trials,
+               failed > 0 ? std::to_string(failed) : "", full_name(t));
+  }
+  if (std::any_of(summary.result.tasks.begin(), summary.result.tasks.end(),
+                  [](const app::TaskReport& t) { return t.estimated; })) {
+    fmt::print("{}: estimated from trials, not timed in turns with the default at the end\n",
+               kEstimate);
   }
 }
 
@@ -191,9 +200,9 @@ void print_summary(const TuneSummary& summary) {
     fmt::print("{} of {} tasks were timed with their constants in memory\n", cold, r.tasks.size());
   for (const app::SubjectReport& s : r.subjects) {
     if (s.before_s <= 0 || s.after_s <= 0) continue;
-    fmt::print("{}: {} -> {} ({:.2f}x){}{}\n", s.name, time_text(s.before_s), time_text(s.after_s),
-               ratio(s.before_s, s.after_s), s.trusted ? "" : " (busy)",
-               s.now ? "" : " (of earlier records, not timed now)");
+    fmt::print("{}: {} -> {}{} ({:.2f}x){}{}\n", s.name, time_text(s.before_s),
+               s.estimated ? kEstimate : "", time_text(s.after_s), ratio(s.before_s, s.after_s),
+               s.trusted ? "" : " (busy)", s.now ? "" : " (of earlier records, not timed now)");
     for (const app::PeerComparison& p : summary.peers) {
       if (p.subject != s.name) continue;
       fmt::print("    beside {}: ours {}, theirs {}: {:.2f}x\n", p.peer, time_text(p.ours_s),
@@ -258,6 +267,7 @@ Json to_json(const TuneSummary& summary) {
                 {"max_error", s.max_error},
                 {"untuned_checked", s.untuned_checked},
                 {"timed_now", s.now},
+                {"estimated", s.estimated},
                 {"trusted", s.trusted},
                 {"checked", s.checked}};
     for (const app::PeerComparison& p : summary.peers) {
@@ -286,6 +296,7 @@ Json to_json(const TuneSummary& summary) {
                           {"cold_caches", t.cold},
                           {"reached", t.reached},
                           {"timed_now", t.now},
+                          {"estimated", t.estimated},
                           {"earlier_trials", t.earlier},
                           {"failures", t.failures},
                           {"reasons", t.reasons},
