@@ -86,6 +86,14 @@ TEST(Bench, TimesOtherBuildsInTurnsWithTheModel) {
   }
 }
 
+TEST(Bench, TimesTheLoopsAsWritten) {
+  const json r = bench_json({"zoo:lenet", "--beside", "loops,defaults"}).at("results").at(0);
+  ASSERT_EQ(r.at("peers").size(), 2u);
+  for (const json& peer : r.at("peers")) EXPECT_EQ(peer.at("verified"), true) << peer;
+  EXPECT_EQ(r.at("peers").at(0).at("name"), "loops");
+  EXPECT_GT(r.at("peers").at(0).at("median_us"), r.at("peers").at(1).at("median_us"));
+}
+
 TEST(Bench, TheProfileBeginsWithTheSlowestKernel) {
   const Finished done = run(quick_bench({"zoo:lenet", "--profile"}));
   ASSERT_EQ(done.code, 0) << done.err;

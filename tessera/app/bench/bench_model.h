@@ -16,6 +16,7 @@ namespace tessera::app {
 struct BesideModel {
   std::string name;
   std::optional<PlanSchedules> plan;
+  bool as_written = false;  // no kernel is scheduled at all
 };
 
 struct ModelBenchOptions {

@@ -386,8 +386,8 @@ void add_bench(Flags& app, std::function<int()>* run) {
                 "The untuned default schedules (no plan is used without --plan)")
       ->excludes("--plan");
   sub->add_option("--beside", args->model_bench.beside,
-                  "Other plans of the model, or defaults: timed in turns with it, and profiled "
-                  "with --profile (repeatable)")
+                  "Other plans of the model, defaults, or loops (as written): timed in turns with "
+                  "it, and profiled with --profile (repeatable)")
       ->delimiter(',');
   sub->add_option(
       "--op", args->ops,

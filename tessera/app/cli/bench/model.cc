@@ -22,7 +22,7 @@
 namespace tessera::cli {
 namespace {
 
-constexpr const char* kDefaults = "defaults";  // of --beside
+constexpr const char *kDefaults = "defaults", *kLoops = "loops";  // of --beside
 
 Json breakdown_json(const app::Breakdown& b) {
   Json j = {{"limit", b.limit()}};
@@ -209,7 +209,7 @@ void print_markdown(const app::BenchResult& r, bool first) {
 
 struct BesidePlan {
   PlanArgs args;
-  std::optional<app::PlanSchedules> plan;  // none: the defaults
+  std::optional<app::PlanSchedules> plan;  // none: the defaults, or the loops as written
 };
 
 // Each with the options of the model without a plan of its own, and the plan that it names.
@@ -218,12 +218,12 @@ Result<std::vector<BesidePlan>> add_beside(const std::vector<std::string>& names
   std::vector<BesidePlan> out;
   for (const std::string& name : names) {
     BesidePlan& added = out.emplace_back();
-    if (name != kDefaults) {
+    if (name != kDefaults && name != kLoops) {
       added.args = {.plan = name, .strict = false};
       TESSERA_TRY(added.plan, plan_schedules(added.args, run.target));
       warn_of_origin(added.args, added.plan, run.target, run.threads);
     }
-    options->beside.push_back({name, added.plan});
+    options->beside.push_back({name, added.plan, name == kLoops});
   }
   return out;
 }
