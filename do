@@ -178,10 +178,10 @@ cmd_test() {
 
 # The main job on a fresh machine: a small network, tuned for about three minutes.
 cmd_demo() {
-  local budget=150
+  local budget=150 limit=3
   case ${1-} in
     '') ;;
-    --short) budget=10 ;;
+    --short) budget=10 limit=1 ;;
     *) usage >&2; exit 2 ;;
   esac
   install_for "${packages[@]}"
@@ -224,6 +224,13 @@ cmd_demo() {
   "$tessera" bench "$out/squeezenet" --threads "$threads" --samples 5 --time-limit 2
   say "what the tuning did, as a page: $PWD/$out/report.html"
   "$tessera" report "$out/tessera.db" -o "$out/report.html"
+  say "what was gained, on $threads threads; each was timed in turns with our default, whose time is that of the tuning"
+  "$tessera" compile "$model" --threads "$threads" --cost-model shipped --picked "$out/learned.plan" -o "$out/learned" >/dev/null
+  local beside=loops,defaults
+  if grep -q '"schedule"' "$out/learned.plan"; then beside+=",$out/learned.plan"; fi
+  "$tessera" bench "$model" --threads "$threads" --samples 5 --time-limit "$limit" --plan "$out/squeezenet.plan" \
+    --beside "$beside" --peers ort >"$out/beside.txt"
+  tools/demo_table.sh "$out/tuning.txt" "$out/beside.txt" "$out/learned.plan"
   say "next: docs/guide/tuning.md tunes your own model; docs/guide/models.md and docs/guide/artifacts.md run it"
 }
 

@@ -62,7 +62,8 @@ TEST_F(Nightly, RunsEveryPart) {
   for (const char* call :
        {"ctest --preset release", "-L nightly", "debug/bin/support_tests --gtest_brief=1 cache:off",
         "tsan/bin/support_tests --gtest_brief=1 cache:off tsan:ignore_noninstrumented_modules=1",
-        "tests/python/run.sh --build build/release", "a_fuzzer -max_total_time=1800", "b_fuzzer -max_total_time=1800"}) {
+        "tests/python/run.sh --build build/release", "a_fuzzer -max_total_time=1800",
+        "b_fuzzer -max_total_time=1800"}) {
     EXPECT_NE(called.find(call), std::string::npos) << call << "\n" << called;
   }
 }
@@ -99,6 +100,60 @@ TEST_F(Nightly, AFuzzerThatFailsStopsNoOther) {
   const Finished done = nightly("a_fuzzer");
   EXPECT_NE(done.err.find("fuzzers: a_fuzzer;"), std::string::npos) << done.err;
   EXPECT_NE(read_file(calls()).find("b_fuzzer"), std::string::npos);
+}
+
+constexpr const char* kTuned =
+    "task  weight  before  after  gain  GFLOP/s  trials  what it computes\n"
+    "zoo:squeezenet1_1: 4.00 ms -> 3.70 ms (1.08x)\n"
+    "    beside ort 1.2: ours 3.70 ms, theirs 5.00 ms: 1.35x\n";
+constexpr const char* kBench =
+    "threads     p50 us     p90 us  result    what\n"
+    "      4     3900.0     4000.0  verified  zoo:squeezenet1_1\n"
+    "    ort               5500.0 us    1.41x  best\n"
+    "    loops           610000.0 us  156.41x (busy machine)\n"
+    "    defaults          4100.0 us    1.05x\n";
+
+Finished demo_table(const std::string& tuning, const std::string& bench) {
+  return run_shell("tools/demo_table.sh '" + write_file("tuning.txt", tuning) + "' '" +
+                   write_file("bench.txt", bench) + "' learned.plan");
+}
+
+TEST(DemoTable, HasTheGainThatTheTuningTold) {
+  const Finished done = demo_table(kTuned, kBench);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(
+      done.out,
+      "                              time     speed\n"
+      "  loops as written       595.12 ms    0.007x (busy machine)\n"
+      "  our default              4.00 ms     1.00x\n"
+      "  learned default          4.00 ms     1.00x  the learned model keeps our default here\n"
+      "  tuned in place           3.70 ms     1.08x\n"
+      "  ONNX Runtime             5.37 ms     0.75x\n");
+}
+
+TEST(DemoTable, SaysWhatIsNotThere) {
+  std::string bench = kBench;
+  const std::size_t at = bench.find("    ort"), end = bench.find("    loops");
+  bench.replace(at, end - at,
+                "    ort           absent: not installed: no libtessera_peer_ort.so\n");
+  EXPECT_NE(demo_table(kTuned, bench).out.find("  ONNX Runtime       not installed\n"),
+            std::string::npos);
+  bench.replace(at, bench.find("    loops") - at, "    ort           absent: its process ended\n");
+  EXPECT_NE(
+      demo_table(kTuned, bench).out.find("ONNX Runtime       not compared: its process ended"),
+      std::string::npos);
+  EXPECT_EQ(demo_table(kTuned, "").code, 1) << "nothing was timed";
+}
+
+// A short budget leaves no time for the model, so that nothing was told of it on the way.
+TEST(DemoTable, TimesWhatTheTuningDidNot) {
+  const Finished done = demo_table("12 trials; ended by budget\n",
+                                   std::string(kBench) + "    learned.plan  4000.0 us    1.03x\n");
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("  learned default          4.00 ms     1.02x\n"), std::string::npos)
+      << done.out;
+  EXPECT_NE(done.out.find("  tuned in place           3.90 ms     1.05x\n"), std::string::npos)
+      << done.out;
 }
 
 }  // namespace
