@@ -101,6 +101,27 @@ TEST(TuneInPlace, RecordsUnderContentionAreOfTheirOwn) {
   EXPECT_NE(quiet.begin()->second, quiet.rbegin()->second);
 }
 
+// This policy begins with the default, which is being timed already.
+TEST(TuneInPlace, ADefaultThatIsProposedAgainIsNoFaster) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 4);
+  options.policy = "local";
+  std::map<std::string, std::map<std::string, int>> timed;
+  use_answers(
+      [&](const measure::Trial& t, bool, measure::Measurement* m) {
+        ++timed[t.task][schedule::to_text(t.steps)];
+        m->default_s = m->samples_s.emplace_back(1e-3);
+      },
+      &options);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  for (const TaskReport& t : result->tasks) {
+    EXPECT_TRUE(std::ranges::any_of(timed[t.key], [](const auto& of) { return of.second > 1; }))
+        << t.name;
+    EXPECT_NEAR(t.best_s, 1e-3, 1e-12) << t.name;
+  }
+}
+
 // The first time of the default is not what others are told by.
 TEST(TuneInPlace, TellsWhatTheDefaultUsuallyTakes) {
   const TemporaryFolder folder = TemporaryFolder::make("in_place").value();

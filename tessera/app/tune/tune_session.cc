@@ -393,8 +393,9 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
     if (!lost)
       race_->observe(a.task, a.candidate,
                      timed ? std::optional(m.default_s / m.seconds()) : std::nullopt);
-  } else if (a.in_place && timed_now_[a.task].contains(a.text)) {
-    // Timed once more: the mean of two says more than the luckier one.
+  } else if (a.in_place && a.incumbent_s > 0 && timed_now_[a.task].contains(a.text)) {
+    // Timed once more: the mean of two says more than the luckier one. A policy may propose the
+    // default while that is under way, too: then there is no first time.
     if (m.outcome == measure::Outcome::kOk)
       searches_->correct(a.task, a.candidate, (result.seconds + a.incumbent_s) / 2);
   } else {
