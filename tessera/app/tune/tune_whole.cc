@@ -305,7 +305,7 @@ Result<void> WholeModels::time(Selection* selection, bool improve_it,
       if (part) continue;
     }
     // Faster kernels one by one, no faster together: nothing was gained, so nothing is changed.
-    if (last.gain.gain > kLeastGain) unproved_ = *selection;
+    if (!unproved_ && last.gain.gain > kLeastGain) unproved_ = *selection;
     *selection = with_default_schedules(with_untuned_algorithms(fastest()));
     report.after_s = report.before_s;
     session_.note(
@@ -370,16 +370,18 @@ Result<bool> WholeModels::undo_changes(std::size_t subject, const Gain& of_all, 
     return std::optional(some.gain);
   };
   TESSERA_TRY(const std::vector<std::size_t> kept, surely_faster(changed, kLeastGain, time));
-  if (kept.empty() || session_.interrupted()) return false;
+  if (kept.empty()) return false;
+  unproved_ = with(kept);
+  if (session_.interrupted()) return false;
   TESSERA_TRY(const Comparison again, compared(kept));
   if (!is_sure(again.gain, kLeastGain)) return false;
+  unproved_.reset();
   tell(again, report);
   report->max_error = error;
   *selection = with(kept);
   session_.note(fmt::format(
-      "{}: with the new schedules of all {} kernels the model {}; {} of them keep their defaults",
-      report->name, changed.size(), unproved_text(of_all, kLeastGain),
-      changed.size() - kept.size()));
+      "{}: with the new schedules of all {} kernels the model {}; the plan has {} of them",
+      report->name, changed.size(), unproved_text(of_all, kLeastGain), kept.size()));
   return true;
 }
 

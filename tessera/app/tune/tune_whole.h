@@ -79,7 +79,7 @@ class WholeModels {
   // Tasks that run with another schedule than their default, what saves the model most first.
   std::vector<std::size_t> changed_tasks(const Selection& selection) const;
   // Of a selection that as a whole is not sure to be faster: keeps the tasks that are, one half
-  // after the other, each try as long as `each_s`; false: none are, and nothing was changed.
+  // after the other, each try as long as `each_s`; false: none are, and the selection stays.
   Result<bool> undo_changes(std::size_t subject, const Gain& of_all, double each_s,
                             Selection* selection, SubjectReport* report);
   // Where models run: the device, opened with the first, or the cores of this process.
