@@ -38,8 +38,8 @@ TEST(UndoChanges, UndoesTheOneThatSlowsTheModelDown) {
 }
 
 TEST(UndoChanges, UndoesWhatIsWorseThanWithoutThoughTheWholeIsFaster) {
-  Timer timer{{0.05, -0.02, 0.03, -0.07}};
-  EXPECT_EQ(timer.kept().value(), (Changes{0, 2}));
+  Timer timer{{0.05, 0.03, -0.02, -0.07}};
+  EXPECT_EQ(timer.kept().value(), (Changes{0, 1}));
 }
 
 TEST(UndoChanges, KeepsNothingThatNoiseExplains) {
