@@ -228,8 +228,9 @@ cmd_demo() {
   "$tessera" compile "$model" --threads "$threads" --cost-model shipped --picked "$out/learned.plan" -o "$out/learned" >/dev/null
   local beside=loops,defaults
   if grep -q '"schedule"' "$out/learned.plan"; then beside+=",$out/learned.plan"; fi
+  # Sums in another order may differ by more than is allowed (exit 4); the table says which did.
   "$tessera" bench "$model" --threads "$threads" --samples 5 --time-limit "$limit" --plan "$out/squeezenet.plan" \
-    --beside "$beside" --peers ort >"$out/beside.txt"
+    --beside "$beside" --peers ort >"$out/beside.txt" || [ $? -eq 4 ]
   tools/demo_table.sh "$out/tuning.txt" "$out/beside.txt" "$out/learned.plan"
   say "next: docs/guide/tuning.md tunes your own model; docs/guide/models.md and docs/guide/artifacts.md run it"
 }

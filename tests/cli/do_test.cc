@@ -145,6 +145,17 @@ TEST(DemoTable, SaysWhatIsNotThere) {
   EXPECT_EQ(demo_table(kTuned, "").code, 1) << "nothing was timed";
 }
 
+TEST(DemoTable, SaysWhatComputesSomethingElse) {
+  std::string bench = kBench;
+  bench.replace(bench.find("verified"), 8, "WRONG   ");
+  bench.replace(bench.find(" (busy machine)"), 15,
+                "  its outputs differ from ours, 1.2 times what is allowed");
+  const Finished done = demo_table(kTuned, bench);
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.out.find("0.007x  its outputs differ\n"), std::string::npos) << done.out;
+  EXPECT_NE(done.out.find("1.08x  its outputs differ\n"), std::string::npos) << done.out;
+}
+
 // A short budget leaves no time for the model, so that nothing was told of it on the way.
 TEST(DemoTable, TimesWhatTheTuningDidNot) {
   const Finished done = demo_table("12 trials; ended by budget\n",
