@@ -171,8 +171,12 @@ Result<bool> finish_models(const TuneOptions& options, TuneSession& session, Who
   }
   // Candidates in place were compared with the untuned model alone.
   bool right = true;
-  if (options.in_place) {
+  if (options.in_place && session.has_room(needed_s + session.untuned_check_s())) {
     TESSERA_TRY(right, whole.check_untuned(0, &result->subjects[0]));
+  } else if (options.in_place) {
+    session.note(fmt::format(
+        "{}: the untuned model is not checked: the budget leaves no time to build its nodes alone",
+        result->subjects[0].name));
   }
   if (right) {
     TESSERA_TRY(right, whole.verify(selection, &result->subjects));

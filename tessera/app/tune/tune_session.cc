@@ -57,6 +57,18 @@ Result<void> check_tasks(const TuneProblem& problem, const std::vector<std::stri
   return {};
 }
 
+// Those of the same types are one kernel, but for their attributes.
+std::size_t distinct_nodes(const graph::Graph& graph) {
+  std::set<std::string> known;
+  for (const graph::Node& node : graph.nodes) {
+    std::string text = node.op->name;
+    for (const graph::ValueId v : node.inputs)
+      text += v == graph::kNoValue ? " -" : " " + to_text(graph.type(v));
+    known.insert(std::move(text));
+  }
+  return known.size();
+}
+
 }  // namespace
 
 TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callbacks,
@@ -100,7 +112,10 @@ Result<void> TuneSession::prepare() {
   std::vector<measure::MeasuredTask> measured;
   std::vector<LoopTask> loop_tasks;
   std::vector<const task::Task*> known;
-  if (in_place()) model_key_ = placed_key(problem_.imported[0], options_.contention);
+  if (in_place()) {
+    model_key_ = placed_key(problem_.imported[0], options_.contention);
+    nodes_ = distinct_nodes(problem_.imported[0]);
+  }
   for (std::size_t t = 0; t < tasks(); ++t) {
     const task::Task& task = problem_.tasks[t].task;
     measured.push_back({task.key, task.dag, cold_[t]});
@@ -166,7 +181,7 @@ double TuneSession::search_until_s() const {
   const double most_s = kFinishMostShare * budget, whole_s = whole_model_s();
   // Nothing is kept for a whole model that takes too long in any case.
   const bool fits = whole_s < most_s + overrun_of(budget);
-  return budget - std::max(share, fits ? std::min(whole_s, most_s) : 0);
+  return budget - std::max(share, fits ? std::min(whole_s + untuned_check_s(), most_s) : 0);
 }
 
 double TuneSession::whole_model_s() const {
@@ -183,14 +198,24 @@ double TuneSession::whole_model_s() const {
   for (const TunePoint& p : problem_.points)
     std::for_each(p.preferred().begin(), p.preferred().end(), count);
   if (kernels == 0) return 0;
+  const double sum = total_cost(problem_, before_s_, preferred_values(problem_));
+  return building_s(kernels) +
+         slowed() * (kWholeModelLeastSeconds + (std::isfinite(sum) ? kWholeModelRuns * sum : 0));
+}
+
+double TuneSession::untuned_check_s() const {
+  return nodes_ > 0 ? building_s(static_cast<double>(nodes_)) : 0;
+}
+
+double TuneSession::slowed() const {
+  return opening_cpu_s_ > 0 ? std::clamp(opening_wall_s_ / opening_cpu_s_, 1.0, kMostSlowed) : 1;
+}
+
+double TuneSession::building_s(double kernels) const {
   const auto taken = static_cast<double>(trials_ - earlier_);
   const double build_s =
       taken > 0 && loop_->times().build > 0 ? loop_->times().build / taken : kBuildSeconds;
-  const double slowed =
-      opening_cpu_s_ > 0 ? std::clamp(opening_wall_s_ / opening_cpu_s_, 1.0, kMostSlowed) : 1;
-  const double sum = total_cost(problem_, before_s_, preferred_values(problem_));
-  return slowed * (kWholeModelLeastSeconds + kernels * build_s / target::usable_cpus() +
-                   (std::isfinite(sum) ? kWholeModelRuns * sum : 0));
+  return slowed() * kernels * build_s / target::usable_cpus();
 }
 
 bool TuneSession::has_room(double seconds) const {

@@ -80,6 +80,9 @@ class TuneSession {
   double remaining_s() const;  // of the whole budget; infinite without one
   // What building, checking and timing the whole model will take, roughly.
   double whole_model_s() const;
+  // What building every node of a model by itself takes, of one that is tuned in place: its
+  // untuned outputs are compared with those of its nodes.
+  double untuned_check_s() const;
   // Whether the budget has room for work of so many seconds, or nearly so.
   bool has_room(double seconds) const;
   double trial_s() const { return trial_s_; }  // of the wall clock, in the search that was
@@ -169,12 +172,15 @@ class TuneSession {
   void time_default(std::size_t task, double seconds);
   void note_failure(std::size_t task, const std::string& outcome, const std::string& reason);
   std::optional<std::string> why_stop() const;
-  double search_until_s() const;  // when the rest of the budget is needed for the end
+  double search_until_s() const;            // when the rest of the budget is needed for the end
+  double slowed() const;                    // how much other work slows us down
+  double building_s(double kernels) const;  // by the cores side by side
 
   const TuneOptions& options_;
   const TuneCallbacks& callbacks_;
   TuneProblem problem_;
   std::string model_key_;           // of trials in place
+  std::size_t nodes_ = 0;           // of the model in place, those that differ
   std::vector<bool> cold_;          // by task: its constants come from memory
   std::vector<std::size_t> order_;  // of the tasks: heaviest of the untuned model first
   Clock::time_point start_;
