@@ -45,11 +45,16 @@ inline std::string receive_all(int client) {
   return out;
 }
 
-// All that it answers; empty: it closed the connection.
+// All that it answers. A connection that a loaded machine kept waiting for too long is cut off
+// without an answer, and made again.
 inline std::string http_reply(int port, const std::string& request) {
-  const Descriptor client(connect_to(port));
-  (void)send_text(client.get(), request);
-  return receive_all(client.get());
+  std::string out;
+  for (int tries = 0; tries < 100 && out.empty(); ++tries) {
+    const Descriptor client(connect_to(port));
+    (void)send_text(client.get(), request);
+    out = receive_all(client.get());
+  }
+  return out;
 }
 
 inline std::string http_get(int port, const std::string& path) {
