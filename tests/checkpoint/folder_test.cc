@@ -82,6 +82,7 @@ TEST_F(Folder, OnnxDecodersAreNamed) {
   save_text(in("model.onnx"), "x");
   EXPECT_EQ(open(in("model.onnx")).error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(open(in("none.onnx")).error().code, ErrorCode::kIo);
+  EXPECT_EQ(open(in(std::string(5000, 'x') + ".onnx")).error().code, ErrorCode::kIo);
 }
 
 TEST_F(Folder, TensorsStayInTheirFile) {

@@ -16,7 +16,8 @@ bool is_checkpoint(const std::string& path) { return is_folder(path) || gguf::is
 
 Result<gguf::File> open(const std::string& path) {
   if (is_folder(path)) return open_folder(path);
-  if (path.ends_with(".onnx") && std::filesystem::exists(path)) {
+  std::error_code error;
+  if (path.ends_with(".onnx") && std::filesystem::exists(path, error)) {
     return make_error(ErrorCode::kUnsupported,
                       "{}: text is not generated from ONNX decoders, but from GGUF files, and "
                       "folders with config.json and safetensors",
