@@ -110,7 +110,7 @@ typedef struct tsr_text_info {
   int64_t vocabulary; /* logits of a step */
 } tsr_text_info;
 
-/* Zero everywhere but `size`: the likeliest token. Zero in top_p and repeat_penalty stands for 1. */
+/* Zero everywhere but `size`: the likeliest token. Zero in top_p and repeat_penalty means 1. */
 typedef struct tsr_sampling {
   size_t size; /* sizeof(tsr_sampling) */
   double temperature, top_p, min_p, repeat_penalty;
