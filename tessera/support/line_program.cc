@@ -20,7 +20,9 @@ namespace tessera {
 namespace {
 
 constexpr double kFarewellS = 0.5;
-constexpr int kNotFound = 127;  // as shells say it
+// Codes as shells say them: of what is not found; of a signal, less its number.
+constexpr int kNotFound = 127;
+constexpr int kSignalled = 128;
 
 // Milliseconds for poll().
 int until(Clock::time_point deadline) {
@@ -92,9 +94,12 @@ bool LineProgram::wait_a_moment(int* status) {
 std::string LineProgram::how_it_ended() {
   int status = 0;
   if (!wait_a_moment(&status)) return "it closed its output";
-  if (WIFSIGNALED(status)) return fmt::format("it ended: {}", ::strsignal(WTERMSIG(status)));
-  if (WEXITSTATUS(status) == kNotFound) return "it cannot be started";
-  return fmt::format("it ended with code {}", WEXITSTATUS(status));
+  int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  const int code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  if (code > kSignalled && code < kSignalled + NSIG) signal = code - kSignalled;
+  if (signal != 0) return fmt::format("it ended: {}", ::strsignal(signal));
+  if (code == kNotFound) return "it cannot be started";
+  return fmt::format("it ended with code {}", code);
 }
 
 bool LineProgram::send_line(const std::string& line, Clock::time_point deadline) {
