@@ -57,8 +57,8 @@ TEST(LanguageTrainer, LearnsFromQualitiesWhatIsRightForSubjectsItNeverSaw) {
 TEST(LanguageTrainer, FineTuningOnTheBestAndOnPairsPrefersBetterSentences) {
   LanguageOptions options = small_options();
   options.quality = false;
-  options.train.epochs = 3;
-  options.train.lr = 8e-3;
+  options.train.epochs = 1;
+  options.train.lr = 4e-3;
   LanguageTask task = toy_task(options, true);
   const TrainedLanguageRun base = train_language(task, options, nullptr).value();
   task.start = base.model;
