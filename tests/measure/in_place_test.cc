@@ -75,7 +75,7 @@ class InPlace : public ::testing::Test {
   }
 
   // One candidate of every task at once; `fault` in place of the calls of one of them.
-  std::vector<Measurement> measure_with(std::uint64_t planted, Call fault,
+  std::vector<Measurement> measure_with(std::uint64_t planted, const Call& fault,
                                         MeasureOptions options = {}) {
     options.hooks.call = [planted, fault](const Trial& trial, const std::function<void()>& call,
                                           std::span<void* const> params) {
@@ -139,7 +139,7 @@ TEST_F(InPlace, ACandidateThatIsSlowerByAFifthShows) {
   auto* seconds = static_cast<double*>(page);
   MeasureOptions options;
   options.hooks.clock = [seconds] { return *seconds += 1; };
-  for (const std::uint64_t planted : {0, 17, 29}) {
+  for (const std::uint64_t planted : {0u, 17u, 29u}) {
     trials_.clear();
     const auto all = measure_with(
         planted,
@@ -157,7 +157,7 @@ TEST_F(InPlace, ACandidateThatIsSlowerByAFifthShows) {
 }
 
 TEST_F(InPlace, OneThatIsWrongByAHundredthIsBlamed) {
-  for (const std::uint64_t planted : {0, 12, 29}) {
+  for (const std::uint64_t planted : {0u, 12u, 29u}) {
     trials_.clear();
     const auto all =
         measure_with(planted, [](const Trial& t, const auto& call, std::span<void* const> params) {
@@ -182,7 +182,7 @@ TEST_F(InPlace, OneThatTurnsWrongInTimedRunsIsBlamed) {
 }
 
 TEST_F(InPlace, OneThatWritesPastItsEndIsBlamed) {
-  for (const std::size_t beyond : {0, 4096}) {
+  for (const std::size_t beyond : {0u, 4096u}) {
     trials_.clear();
     const auto all =
         measure_with(11, [beyond](const Trial& t, const auto& call, std::span<void* const> params) {
@@ -217,16 +217,17 @@ TEST_F(InPlace, OneThatCrashesIsBlamedWheneverItDoes) {
   }
 }
 
+[[noreturn]] void spin() {
+  volatile int turns = 0;
+  for (;;) turns = 1 - turns;
+}
+
 TEST_F(InPlace, OneThatHangsIsBlamedWheneverItDoes) {
   for (const int call_number : {1, 2}) {
     trials_.clear();
     const auto all = measure_with(5,
                                   [n = 0, call_number](auto&&, const auto& call, auto&&) mutable {
-                                    while (n + 1 == call_number) {
-                                      volatile int turns = 0;
-                                      turns = turns + 1;
-                                    }
-                                    ++n;
+                                    if (++n == call_number) spin();
                                     call();
                                   },
                                   {.run_timeout_s = 2});
