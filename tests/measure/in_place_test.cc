@@ -64,7 +64,7 @@ class InPlace : public ::testing::Test {
     options.reference_schedule = reasoned;
     options.min_samples = 2;
     options.max_samples = max_samples_;
-    options.loser_factor = 1e6;  // other work slows any candidate
+    options.loser_factor = loser_factor_;
     for (std::size_t t = 0; t < kTasks; ++t) {
       trials_.push_back(
           {.id = t, .task = keys[t], .steps = default_steps(tasks.tasks[t].dag), .in_place = true});
@@ -105,6 +105,7 @@ class InPlace : public ::testing::Test {
   }
 
   int max_samples_ = 2;
+  double loser_factor_ = 1e6;  // other work slows any candidate
   std::vector<Trial> trials_;
   std::shared_ptr<const PlacedModel> placed_;
   std::unique_ptr<Measurer> measurer_;
@@ -288,6 +289,7 @@ TEST_F(InPlace, ClearLosersAreGivenUpEarly) {
     if (trial.id == 7 || trial.id == 9) *seconds += 4;
   };
   max_samples_ = 8;
+  loser_factor_ = MeasureOptions{}.loser_factor;
   start_model(options);
   trials_[9].final = true;
   measurer_->submit_together(trials_);

@@ -129,7 +129,7 @@ TEST(LanguageTrainer, ALimitEndsARunEarlyWithItsWeights) {
   const LanguageTask task = toy_task(options, true, 20);
   const TrainedLanguageRun run = train_language(task, options, nullptr).value();
   EXPECT_FALSE(run.interrupted);
-  EXPECT_EQ(run.history.size(), 1u);
+  ASSERT_EQ(run.history.size(), 1u);
   EXPECT_EQ(run.history[0].step, 1);
   EXPECT_EQ(run.model.notes.at("steps"), "1");
 }

@@ -128,7 +128,9 @@ class LanguageRun {
     TESSERA_DO(prepare());
     TESSERA_DO(resume());
     begin_ = mark_ = Clock::now();
-    while (step_ < steps_ && !stopped() && time_share() < 1)
+    // However short the time, one step is learnt from.
+    const std::int64_t first = step_;
+    while (step_ < steps_ && !stopped() && (step_ == first || time_share() < 1))
       TESSERA_DO(run_epoch(step_ / per_epoch_));
     // Time may be up between two epochs.
     if (!stopped() && done_ > 0) TESSERA_DO(end_round());
