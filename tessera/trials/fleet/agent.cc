@@ -11,6 +11,7 @@
 
 #include "tessera/machine/target/cpus.h"
 #include "tessera/support/clock.h"
+#include "tessera/trials/fleet/printable.h"
 #include "tessera/trials/fleet/work.h"
 #include "tessera/trials/record/database.h"
 
@@ -111,7 +112,7 @@ class Agent {
   }
   bool stopped() const { return callbacks_.stop && callbacks_.stop(); }
   void note(const std::string& line) const {
-    if (callbacks_.note) callbacks_.note(line);
+    if (callbacks_.note) callbacks_.note(printable(line));
   }
 
   const AgentOptions& options_;

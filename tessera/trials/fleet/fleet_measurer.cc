@@ -10,6 +10,7 @@
 
 #include "tessera/support/clock.h"
 #include "tessera/support/hash.h"
+#include "tessera/trials/fleet/printable.h"
 #include "tessera/trials/fleet/work.h"
 #include "tessera/trials/record/database.h"
 
@@ -320,10 +321,13 @@ void FleetMeasurer::take(const TrialResult& result) {
   }
   Result<BatchResult> told = result_from_text(result.payload);
   if (told.ok() && told->measurements.size() == count) {
-    for (Measurement& m : told->measurements) m.machine = result.agent;
+    for (Measurement& m : told->measurements) {
+      m.machine = result.agent;
+      m.reason = printable_lines(m.reason);
+    }
     return end(batch, std::move(told).value());
   }
-  const std::string refused = reason_of_refusal(result.payload);
+  const std::string refused = printable_lines(reason_of_refusal(result.payload));
   const std::string why = !refused.empty() ? "refused: " + refused
                           : !told.ok()     ? "reports what cannot be read: " + told.error().message
                                            : "did not measure all that it took";

@@ -3,6 +3,9 @@
 #include <charconv>
 
 #include "tessera/trials/fleet/queue_tables.h"
+#include <fmt/ranges.h>
+
+#include "tessera/trials/fleet/printable.h"
 
 namespace tessera::fleet {
 namespace {
@@ -99,11 +102,11 @@ Result<std::vector<AgentRow>> Roster::agents() const {
     if (!row) return out;
     AgentRow& a = out.emplace_back();
     a.id = select.integer(0);
-    a.name = select.text(1);
-    a.target = select.text(2);
+    a.name = printable(select.text(1));
+    a.target = printable(select.text(2));
     a.threads = static_cast<int>(select.integer(3));
-    a.labels = select.text(4);
-    a.version = select.text(5);
+    a.labels = printable(select.text(4));
+    a.version = printable(select.text(5));
     a.calibration_s = select.real(6);
     a.seen_ms = select.integer(7);
     a.done = select.integer(8);
@@ -202,11 +205,11 @@ Result<std::vector<TuningRow>> Roster::tunings() const {
     if (!row) return out;
     TuningRow& t = out.emplace_back();
     t.id = select.integer(0);
-    t.name = select.text(1);
-    t.target = select.text(2);
+    t.name = printable(select.text(1));
+    t.target = printable(select.text(2));
     t.threads = static_cast<int>(select.integer(3));
-    t.labels = select.text(4);
-    t.version = select.text(5);
+    t.labels = printable(select.text(4));
+    t.version = printable(select.text(5));
     t.most_agents = select.integer(6);
     t.seen_ms = select.integer(7);
   }
@@ -271,7 +274,7 @@ Result<std::vector<HelperRow>> Roster::helpers(std::int64_t tuning) const {
   while (true) {
     TESSERA_TRY(const bool row, select.step());
     if (!row) return out;
-    out.push_back({select.integer(0), select.text(1)});
+    out.push_back({select.integer(0), printable(select.text(1))});
   }
 }
 

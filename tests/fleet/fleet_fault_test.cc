@@ -1,0 +1,126 @@
+// What may happen to a fleet whose database answers: agents that hang or lie, a server that lacks
+// something for a while.
+#include <atomic>
+#include <set>
+
+#include "tessera/trials/fleet/queue_grant.h"
+#include "tests/fleet/fleet_case.h"
+#include "tests/fleet/history.h"
+#include "tests/record/both_engines.h"
+
+namespace tessera::fleet {
+namespace {
+
+using namespace std::chrono_literals;
+using measure::Measurement;
+using measure::Outcome;
+using record::EngineKind;
+using tessera::testing::PostgresServer;
+
+class FleetFault : public record::BothEngines {
+ protected:
+  Queue open() {
+    EXPECT_TRUE(record::Database::open(place("a")).ok());
+    return Queue::open(place("a")).value();
+  }
+  void until_two_help() {
+    Queue queue = open();
+    Roster roster(queue);
+    const std::int64_t id = roster.tunings()->at(0).id;
+    while (roster.helpers(id)->size() < 2) std::this_thread::sleep_for(5ms);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Engines, FleetFault,
+                         ::testing::Values(EngineKind::kSqlite, EngineKind::kPostgres),
+                         record::engine_name);
+
+// Workers that take what comes and say nothing.
+class SilentMeasurer final : public measure::Measurer {
+ public:
+  explicit SilentMeasurer(std::atomic<int>* taken) : taken_(taken) {}
+  void submit(std::vector<measure::Trial> trials) override {
+    pending_ += trials.size();
+    *taken_ += static_cast<int>(trials.size());
+  }
+  std::vector<Measurement> collect(double timeout_s) override {
+    std::this_thread::sleep_for(std::chrono::duration<double>(timeout_s));
+    return {};
+  }
+  std::size_t pending() const override { return pending_; }
+  void cancel() override { pending_ = 0; }
+  std::vector<Measurement> compare(const std::vector<measure::Trial>&) override { return {}; }
+  measure::MachineState machine() const override { return {}; }
+
+ private:
+  std::atomic<int>* taken_;
+  std::size_t pending_ = 0;
+};
+
+// One that says what nobody can read, or names another machine, gets nothing to do.
+TEST_P(FleetFault, AnAgentMustNameTheMachineOfTheTuning) {
+  Queue queue = open();
+  Roster roster(queue);
+  AgentRow row;
+  row.version = "test";
+  row.threads = 4;
+  for (const char* target : {"\x1b[2J", "nonsense"}) {
+    row.name = "liar";
+    row.target = target;
+    ASSERT_TRUE(roster.add_agent(row).ok());
+  }
+  target::Target other = target::host();
+  other.l2_bytes *= 4;
+  row.target = target::to_text(other);
+  ASSERT_TRUE(roster.add_agent(row).ok());
+  FleetOptions fleet = fleet_at(place("a"));
+  fleet.patience_s = 0.3;
+  const auto tuning = tuning_at(fleet);
+  ASSERT_FALSE(tuning.ok());
+  EXPECT_NE(tuning.error().message.find("liar (its machine cannot be read)"), std::string::npos)
+      << tuning.error().message;
+  EXPECT_NE(tuning.error().message.find("liar (is another machine: "), std::string::npos)
+      << tuning.error().message;
+}
+
+// What is said of an agent reaches the terminal of whoever tunes.
+TEST_P(FleetFault, NamesAndReasonsOfAgentsMakeNoTerminalDoThings) {
+  const std::string evil = "\x1b]0;evil\x07\nagent";
+  ThreadAgent agent(agent_at(place("a"), evil, [&](const auto&, bool, Measurement* m) {
+    m->outcome = Outcome::kBuildError;
+    m->reason = "line\n" + evil;
+  }));
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  tuning->submit(trials_of(0, 1));
+  EXPECT_EQ(collect_all(*tuning).at(0).reason, "line\n?]0;evil?\nagent");
+  Queue queue = open();
+  Roster roster(queue);
+  EXPECT_EQ(roster.agents()->at(0).name, "?]0;evil??agent");
+  const std::int64_t id = roster.tunings()->at(0).id;
+  ASSERT_TRUE(roster.refuse(id, roster.agents()->at(0).id, evil).ok());
+  EXPECT_EQ(roster.helpers(id)->at(0).refused, "?]0;evil??agent");
+  FleetOptions fleet = fleet_at(place("a"), "label=rack=3");
+  fleet.patience_s = 0.1;
+  const auto nobody = tuning_at(fleet);
+  ASSERT_FALSE(nobody.ok());
+  EXPECT_EQ(nobody.error().message.find('\x1b'), std::string::npos);
+}
+
+class FleetServerFault : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    server_ = PostgresServer::get();
+    if (server_ == nullptr) GTEST_SKIP() << PostgresServer::why_absent();
+    url_ = server_->make_database("lacks");
+    ASSERT_TRUE(record::Database::open(url_).ok());
+    ASSERT_TRUE(Queue::open(url_).ok());
+    database_ = url_.substr(14, url_.find('?') - 14);
+  }
+  std::string sql(const std::string& statement) const { return server_->sql(database_, statement); }
+
+  PostgresServer* server_ = nullptr;
+  std::string url_, database_;
+};
+
+}  // namespace
+}  // namespace tessera::fleet
