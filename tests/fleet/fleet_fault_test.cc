@@ -57,6 +57,35 @@ class SilentMeasurer final : public measure::Measurer {
   std::size_t pending_ = 0;
 };
 
+// The agent beats, so nobody would take over what its first workers hold.
+TEST_P(FleetFault, WorkersThatHangAreStartedAnew) {
+  std::atomic<int> taken = 0, crews = 0;
+  AgentOptions options = agent_at(place("a"), "one", answer_quickly);
+  options.silence_s = 0.2;
+  options.start_measurer = [&, quick = options.start_measurer](
+                               auto tasks, const auto& target,
+                               const auto& how) -> Result<std::unique_ptr<measure::Measurer>> {
+    if (crews++ > 0) return quick(std::move(tasks), target, how);
+    return std::unique_ptr<measure::Measurer>(std::make_unique<SilentMeasurer>(&taken));
+  };
+  ThreadAgent agent(options);
+  measure::MeasureOptions how;
+  how.build_timeout_s = how.run_timeout_s = 0.05;
+  {
+    auto tuning =
+        start_fleet_measurer(fleet_at(place("a")), {{"t", small_dag()}}, target::host(), how)
+            .value();
+    tuning->submit(trials_of(0, 8));
+    for (const Measurement& m : collect_all(*tuning))
+      EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+  }
+  EXPECT_GT(taken, 0) << "the fault did not happen";
+  EXPECT_EQ(crews, 2);
+  EXPECT_EQ(agent.end()->hung, 1);
+  EXPECT_GT(open().counts()->taken_over, 0);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
 // One that says what nobody can read, or names another machine, gets nothing to do.
 TEST_P(FleetFault, AnAgentMustNameTheMachineOfTheTuning) {
   Queue queue = open();

@@ -184,6 +184,43 @@ TEST_P(QueueTest, ALeaseThatRanOutIsTakenOverAndItsResultRefused) {
   EXPECT_EQ(fault_of_history(place("a"), true), "");
 }
 
+// However well its agent beats.
+TEST_P(QueueTest, AnAttemptThatTakesTooLongIsNotRenewed) {
+  Queue queue = open();
+  const Ids ids = queue.enqueue(1, trials(2)).value();
+  const std::int64_t agent = new_agent(queue, "one").value();
+  const std::int64_t other = new_agent(queue, "other").value();
+  ASSERT_EQ(queue.claim(agent, 2, 100ms)->size(), 2u);
+  ASSERT_TRUE(queue.connection()
+                  ->execute(fmt::format("UPDATE attempts SET claimed = claimed - {} WHERE trial = "
+                                        "{}",
+                                        kLongestAttempt.count() + 1, ids[0]))
+                  .ok());
+  EXPECT_EQ(queue.renew(agent, 60s).value(), Ids{ids[1]});
+  std::this_thread::sleep_for(120ms);
+  const auto taken = queue.claim(other, 2, 60s);
+  ASSERT_EQ(trials_of(taken), Ids{ids[0]});
+  EXPECT_EQ(queue.renew(other, 60s).value(), Ids{ids[0]}) << "its own attempt is young";
+  EXPECT_TRUE(queue.report(agent, {{ids[0], 1, "late"}})->empty());
+  EXPECT_EQ(fault_of_history(place("a"), false), "");
+}
+
+TEST_P(QueueTest, WhatAnAgentLetsExpireIsThereAtOnceAndCounts) {
+  Queue queue = open();
+  const Ids ids = queue.enqueue(1, trials(2)).value();
+  const std::int64_t agent = new_agent(queue, "one").value();
+  ASSERT_EQ(queue.claim(agent, 2, 60s)->size(), 2u);
+  EXPECT_EQ(queue.expire(agent, {}).value(), 0);
+  for (int i = 0; i < kMostAttempts; ++i) {
+    EXPECT_EQ(queue.expire(agent, {ids[0]}).value(), 1);
+    EXPECT_EQ(queue.claim(agent, 2, 60s)->size(), i + 1 < kMostAttempts ? 1u : 0u) << i;
+  }
+  EXPECT_EQ(queue.renew(agent, 60s).value(), Ids{ids[1]});
+  EXPECT_EQ(queue.counts()->given_up, 1);
+  EXPECT_EQ(queue.counts()->taken_over, kMostAttempts);
+  EXPECT_EQ(fault_of_history(place("a"), false), "");
+}
+
 TEST_P(QueueTest, WhatIsGivenBackIsThereAtOnce) {
   Queue queue = open();
   const Ids ids = queue.enqueue(1, trials(2)).value();

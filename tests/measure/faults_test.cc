@@ -432,6 +432,22 @@ TEST(Faults, WithoutItsServerEverythingIsLostAtOnce) {
   EXPECT_TRUE(eventually([&] { return std::ranges::none_of(below, is_alive); }));
 }
 
+// As one that waits for a lock that nobody gives back.
+TEST(Faults, AServerThatHangsEndsWithTheMeasurer) {
+  std::vector<pid_t> below;
+  {
+    const auto measurer = start({dag_of(kMatmul)}, {});
+    EXPECT_EQ(measure_one(*measurer, {}).outcome, Outcome::kOk);
+    below = descendants(getpid(), "");
+    const std::vector<pid_t> servers = descendants(getpid(), "tessera-serve");
+    ASSERT_FALSE(servers.empty());
+    for (const pid_t pid : servers) kill(pid, SIGSTOP);
+    measurer->submit({{.id = 1}});
+    EXPECT_TRUE(measurer->collect(0.2).empty()) << "the fault did not happen";
+  }
+  EXPECT_TRUE(eventually([&] { return std::ranges::none_of(below, is_alive); }));
+}
+
 TEST(Faults, WorkersEndWithTheMeasurer) {
   std::vector<pid_t> below;
   {

@@ -44,6 +44,7 @@ struct Crew {
   std::unique_ptr<Measurer> measurer;
 };
 
+  double trial_s = 0;  // that building and running a trial may take
 // A trial of the queue that this agent holds.
 struct Held {
   Claim claim;
@@ -105,6 +106,8 @@ class Agent {
   void retire(std::int64_t tuning);
   void leave();
   void count_time();
+  Result<void> end_hung();
+  void wait_to_retry(double seconds);
 
   std::size_t in_hand() const { return waiting_.size() + held_.size(); }
   std::size_t batch() const {
@@ -284,8 +287,9 @@ Result<Measurer*> Agent::crew_of(std::int64_t tuning) {
   if (!why.empty()) return make_error(ErrorCode::kRunFailed, "{}", why);
   Result<std::unique_ptr<Measurer>> measurer =
       options_.start_measurer(std::move(work->tasks), work->target, work->options);
+  const double trial_s = work->options.build_timeout_s + work->options.run_timeout_s;
   if (!measurer.ok()) return make_error(ErrorCode::kRunFailed, "{}", measurer.error().message);
-  crews_.push_front({tuning, std::move(measurer).value()});
+  crews_.push_front({tuning, std::move(measurer).value(), trial_s});
   if (crews_.size() > kMostMeasurers) crews_.pop_back();
   return crews_.front().measurer.get();
 }
@@ -413,6 +417,31 @@ void Agent::collect(double timeout_s) {
 
 Result<void> Agent::report() {
   if (done_.empty()) return {};
+// This agent beats, so its leases last, but the server of its workers says nothing any more: others
+// measure what it had.
+Result<void> Agent::end_hung() {
+  const auto crew = std::ranges::find(crews_, active_, &Crew::tuning);
+  if (held_.empty() || crew == crews_.end()) return {};
+  std::size_t most = 1;
+  std::vector<std::int64_t> trials;
+  for (const auto& [trial, held] : held_) {
+    trials.push_back(trial);
+    most = std::max(most, held.result.measurements.size());
+  }
+  // What lost its worker is tried once more.
+  const double limit_s = options_.silence_s + 2 * static_cast<double>(most) * crew->trial_s;
+  if (seconds_since(finished_) < limit_s) return {};
+  note(fmt::format("the workers of tuning {} were silent for {:.0f} s and are started anew",
+                   active_, seconds_since(finished_)));
+  ++totals_.hung;
+  held_.clear();
+  places_.clear();
+  retire(active_);
+  count_time();
+  TESSERA_TRY([[maybe_unused]] const std::int64_t count, queue_.expire(row_.id, trials));
+  return {};
+}
+
   const bool due =
       done_.size() >= kReportMost || held_.empty() || seconds_since(oldest_done_) > kReportSeconds;
   if (!due) return {};
@@ -435,6 +464,7 @@ Result<void> Agent::turn() {
   collect(kCollectSeconds);
   TESSERA_DO(report());
   if (in_hand() > 0) {
+  TESSERA_DO(end_hung());
     busy_ = Clock::now();
   } else if (!draining_ && done_.empty()) {
     queue_.wait(kIdleWait);

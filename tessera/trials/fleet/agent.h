@@ -22,6 +22,9 @@ struct AgentOptions {
   Labels labels;
   double calibration_s = 0;  // of the calibration kernel, now
   std::chrono::milliseconds lease{15'000};
+  // How long workers may be silent beyond the time limits of what they have before their server is
+  // taken to hang.
+  double silence_s = 60;
   bool once = false;       // ends with the tunings that it worked for
   double idle_exit_s = 0;  // ends when nothing waited for so long; 0: never
   // Where it measures, as TuneOptions::start_measurer.
@@ -35,6 +38,7 @@ struct AgentTotals {
   std::int64_t trials = 0, failed = 0;       // candidates that were reported
   std::int64_t late = 0;                     // ... whose lease was gone
   std::int64_t claimed = 0, given_back = 0;  // trials of the queue: each is one or more candidates
+  std::int64_t hung = 0;                     // servers of workers that were ended
   double measuring_s = 0;                    // while it measured
   std::string ended_by;                      // "a signal", "drained", "nothing to do"
 };

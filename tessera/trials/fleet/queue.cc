@@ -180,10 +180,12 @@ Result<std::vector<std::int64_t>> Queue::renew(std::int64_t agent,
                                                std::chrono::milliseconds lease) {
   std::vector<std::int64_t> held;
   const Result<void> done = connection_->repeat([&]() -> Result<void> {
-    TESSERA_TRY(Statement renew, connection_->prepare(fmt::format(
-                                     "UPDATE trials SET leased_until = {} + ? WHERE agent = ? AND "
-                                     "state = 1 RETURNING id",
-                                     now())));
+    TESSERA_TRY(Statement renew,
+                connection_->prepare(fmt::format(
+                    "UPDATE trials SET leased_until = {0} + ? WHERE agent = ? AND state = 1 AND "
+                    "EXISTS (SELECT 1 FROM attempts a WHERE a.trial = trials.id AND a.attempt = "
+                    "trials.attempt AND a.claimed > {0} - {1}) RETURNING id",
+                    now(), kLongestAttempt.count())));
     renew.bind(0, static_cast<std::int64_t>(lease.count()));
     renew.bind(1, agent);
     TESSERA_TRY(held, integers_of(renew));
@@ -236,14 +238,12 @@ Result<std::int64_t> Queue::open_to_all(std::int64_t session) {
   return std::ssize(ids);
 }
 
-Result<std::int64_t> Queue::give_back(std::int64_t agent, const std::vector<std::int64_t>& kept) {
+Result<std::int64_t> Queue::release(std::int64_t agent, const std::string& which, int outcome) {
   std::int64_t count = 0;
-  const std::string others =
-      kept.empty() ? "" : fmt::format(" AND id NOT IN ({})", fmt::join(kept, ","));
   const Result<void> done = connection_->transact([&]() -> Result<void> {
     TESSERA_TRY(Statement back, connection_->prepare("UPDATE trials SET state = 0, leased_until = 0"
                                                      " WHERE agent = ? AND state = 1" +
-                                                     others + " RETURNING id"));
+                                                     which + " RETURNING id"));
     back.bind(0, agent);
     TESSERA_TRY(const std::vector<std::int64_t> ids, integers_of(back));
     count = static_cast<std::int64_t>(ids.size());
@@ -251,10 +251,21 @@ Result<std::int64_t> Queue::give_back(std::int64_t agent, const std::vector<std:
     return connection_->execute(
         fmt::format("UPDATE attempts SET ended = {}, outcome = {} WHERE outcome = 0 AND trial IN "
                     "({})",
-                    now(), static_cast<int>(kGivenBack), fmt::join(ids, ",")));
+                    now(), outcome, fmt::join(ids, ",")));
   });
   if (!done.ok()) return done.error();
   return count;
+}
+
+Result<std::int64_t> Queue::give_back(std::int64_t agent, const std::vector<std::int64_t>& kept) {
+  const std::string others =
+      kept.empty() ? "" : fmt::format(" AND id NOT IN ({})", fmt::join(kept, ","));
+  return release(agent, others, kGivenBack);
+}
+
+Result<std::int64_t> Queue::expire(std::int64_t agent, const std::vector<std::int64_t>& trials) {
+  if (trials.empty()) return std::int64_t{0};
+  return release(agent, fmt::format(" AND id IN ({})", fmt::join(trials, ",")), kExpired);
 }
 
 Result<std::vector<TrialResult>> Queue::results(std::int64_t session) {

@@ -16,6 +16,8 @@ namespace tessera::fleet {
 
 inline constexpr int kMostClaimed = 64;  // trials of one claim or report
 inline constexpr int kMostAttempts = 5;  // whose leases ran out: whoever takes it dies of it
+// However well its agent beats: an attempt that takes longer hangs.
+inline constexpr std::chrono::milliseconds kLongestAttempt{3'600'000};
 
 struct NewTrial {
   std::string payload;
@@ -52,7 +54,8 @@ class Queue {
   // At most `limit` (1 to kMostClaimed) that wait or whose lease ran out, for `lease`, of the
   // sessions that the agent works for (Roster::join).
   Result<std::vector<Claim>> claim(std::int64_t agent, int limit, std::chrono::milliseconds lease);
-  // For `lease` from now. Returns the trials that the agent still holds.
+  // For `lease` from now, unless it was claimed longer ago than kLongestAttempt. Returns the trials
+  // that the agent still holds.
   Result<std::vector<std::int64_t>> renew(std::int64_t agent, std::chrono::milliseconds lease);
   // Results and the end of their leases, in one statement. Returns the trials whose result it is:
   // not those that another agent took over, nor cancelled ones. Again: the same answer, and no
@@ -64,6 +67,8 @@ class Queue {
   Result<std::int64_t> open_to_all(std::int64_t session);
   // All that it holds but for `kept`, for another to take at once. Returns how many.
   Result<std::int64_t> give_back(std::int64_t agent, const std::vector<std::int64_t>& kept = {});
+  // These, as if their leases had run out now: they count among kMostAttempts.
+  Result<std::int64_t> expire(std::int64_t agent, const std::vector<std::int64_t>& trials);
 
   // Those not yet taken, in order of the trials; again until take() says that they are safe.
   Result<std::vector<TrialResult>> results(std::int64_t session);
@@ -82,6 +87,8 @@ class Queue {
   explicit Queue(record::Connection connection)
       : connection_(std::make_shared<const record::Connection>(std::move(connection))) {}
   Result<void> end_attempts(const std::vector<Claim>& claims);
+  // Those that it holds, where `which` (SQL) says so.
+  Result<std::int64_t> release(std::int64_t agent, const std::string& which, int outcome);
   Result<std::vector<Claim>> take_hopeless(std::vector<Claim>* claims);
   Result<void> note_attempts(std::int64_t agent, const std::vector<Claim>& claims);
   Result<void> give_up(const std::vector<Claim>& claims);

@@ -4,6 +4,7 @@
 #include <csignal>
 #include <cstring>
 #include <map>
+#include <thread>
 #include <utility>
 
 #include <poll.h>
@@ -24,6 +25,8 @@
 
 namespace tessera::measure {
 namespace {
+
+constexpr double kEndSeconds = 5;  // that a server has to end in
 
 // What the latest trials say about the machine.
 class MachineTracker {
@@ -59,9 +62,11 @@ class LocalMeasurer final : public Measurer {
   LocalMeasurer(Channel server, pid_t pid, std::map<std::string, KnownTask> tasks)
       : server_(std::move(server)), pid_(pid), tasks_(std::move(tasks)) {}
 
-  // The end of the channel ends the server, and that ends the workers.
+  // The end of the channel ends the server, and that ends the workers. One that hangs is killed,
+  // which ends them as well.
   ~LocalMeasurer() override {
     server_.close();
+    if (!has_ended(kEndSeconds)) kill(pid_, SIGKILL);
     while (waitpid(pid_, nullptr, 0) < 0 && errno == EINTR) {
     }
   }
@@ -92,6 +97,19 @@ class LocalMeasurer final : public Measurer {
   MachineState machine() const override { return machine_.state(); }
 
  private:
+  // Within the time; it is waited for afterwards.
+  bool has_ended(double seconds) const {
+    double pause_s = 1e-4;
+    for (const Clock::time_point end = seconds_from_now(seconds);;) {
+      siginfo_t info{};
+      const int asked = waitid(P_PID, static_cast<id_t>(pid_), &info, WEXITED | WNOHANG | WNOWAIT);
+      if ((asked == 0 && info.si_pid == pid_) || (asked < 0 && errno != EINTR)) return true;
+      if (seconds_until(end) <= 0) return false;
+      std::this_thread::sleep_for(std::chrono::duration<double>(pause_s));
+      pause_s = std::min(2 * pause_s, 0.02);
+    }
+  }
+
   struct Waiting {
     std::uint64_t id = 0;   // of the caller
     bool compared = false;  // by compare(), which waits for it
