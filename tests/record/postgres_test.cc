@@ -5,13 +5,17 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
 
 #include "tessera/trials/record/database.h"
 #include "tessera/trials/record/database_name.h"
+#include "tessera/trials/record/postgres_session.h"
 #include "tessera/trials/record/postgres_text.h"
 #include "tessera/trials/record/server_grant.h"
 #include "tessera/trials/record/session_summary.h"
 #include "tessera/trials/record/statement.h"
+#include "tests/record/black_hole.h"
 #include "tests/record/sample_records.h"
 #include "tests/record/temp_folder.h"
 #include "tests/testing/postgres_proxy.h"
@@ -136,6 +140,45 @@ TEST_F(PostgresTest, EncryptionIsAsTheUrlWantsIt) {
   ASSERT_FALSE(database.ok());
   EXPECT_NE(database.error().message.find("sslmode"), std::string::npos)
       << database.error().message;
+}
+
+// The server has the question and vanishes: nothing is unacknowledged, and no answer comes.
+TEST_F(PostgresTest, ALineThatFallsSilentIsNoticed) {
+  BlackHole hole(*server_);
+  ASSERT_TRUE(hole.ok());
+  // With the usual times before the first probe; what follows it is shortened.
+  const std::string url = hole.url(database_of(server_->make_database("hole"))) +
+                          "&keepalives_interval=1&tcp_user_timeout=1000";
+  const Result<Connection> connection = Connection::open(url, OpenMode::kCreate);
+  ASSERT_TRUE(connection.ok()) << connection.error().message;
+  hole.swallow("4711");
+  const Result<std::int64_t> answer = connection->query_integer("SELECT 4711");
+  ASSERT_TRUE(answer.ok()) << answer.error().message;
+  EXPECT_EQ(*answer, 4711) << "on another line";
+  EXPECT_EQ(hole.swallowed(), 1) << "the fault did not happen";
+  EXPECT_EQ(hole.given_up(), 0) << "it waited until the line was closed";
+}
+
+TEST_F(PostgresTest, ProbesOfALineAreAsTheUrlWantsThem) {
+  BlackHole hole(*server_);
+  ASSERT_TRUE(hole.ok());
+  const PostgresLibrary* library = postgres_library().value();
+  const auto option = [&](const std::string& more, int name) {
+    const auto session =
+        PostgresSession::connect(*library, hole.url("postgres") + more, OpenMode::kRead);
+    EXPECT_TRUE(session.ok()) << session.error().message;
+    int value = -1;
+    socklen_t size = sizeof(value);
+    const int level = name == SO_KEEPALIVE ? SOL_SOCKET : IPPROTO_TCP;
+    const int socket = library->socket((*session)->handle());
+    EXPECT_EQ(::getsockopt(socket, level, name, &value, &size), 0);
+    return value;
+  };
+  EXPECT_EQ(option("", TCP_KEEPIDLE), 10);
+  EXPECT_EQ(option("", TCP_KEEPINTVL), 5);
+  EXPECT_EQ(option("", TCP_KEEPCNT), 3);
+  EXPECT_EQ(option("&keepalives_idle=77", TCP_KEEPIDLE), 77);
+  EXPECT_EQ(option("&keepalives=0", SO_KEEPALIVE), 0);
 }
 
 TEST_F(PostgresTest, ADatabaseOfAnotherEncodingIsRefused) {

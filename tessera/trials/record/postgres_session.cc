@@ -72,14 +72,23 @@ void PostgresParameters::set(int parameter, std::string value, int format) {
 Result<std::unique_ptr<PostgresSession>> PostgresSession::connect(const PostgresLibrary& library,
                                                                   const std::string& url,
                                                                   OpenMode mode) {
-  // What stands before "dbname" can be set in the URL, too. A host that vanishes is noticed.
-  const char* const keywords[] = {"connect_timeout",  "fallback_application_name",
-                                  "tcp_user_timeout", "dbname",
-                                  "client_encoding",  nullptr};
-  const char* const values[] = {"10", "tessera", "30000", url.c_str(), "UTF8", nullptr};
+  // What stands before "dbname" can be set in the URL, too. A host that vanishes is noticed: by
+  // what it does not acknowledge and, where its answer is waited for, by probes of a silent line.
+  constexpr std::pair<const char*, const char*> kUsual[] = {
+      {"connect_timeout", "10"},     {"fallback_application_name", "tessera"},
+      {"tcp_user_timeout", "30000"}, {"keepalives", "1"},
+      {"keepalives_idle", "10"},     {"keepalives_interval", "5"},
+      {"keepalives_count", "3"}};
+  std::vector<const char*> keywords, values;
+  for (const auto& [keyword, value] : kUsual) {
+    keywords.push_back(keyword);
+    values.push_back(value);
+  }
+  keywords.insert(keywords.end(), {"dbname", "client_encoding", nullptr});
+  values.insert(values.end(), {url.c_str(), "UTF8", nullptr});
   const std::string name = shown_name(url);
   std::unique_ptr<PostgresSession> out(
-      new PostgresSession(library, library.connect(keywords, values, 1), name));
+      new PostgresSession(library, library.connect(keywords.data(), values.data(), 1), name));
   if (out->lost()) {
     return make_error(ErrorCode::kUnavailable, "{}: cannot be reached: {}", name,
                       one_line(library.connection_error(out->connection_)));
