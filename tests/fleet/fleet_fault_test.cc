@@ -151,5 +151,42 @@ class FleetServerFault : public ::testing::Test {
   std::string url_, database_;
 };
 
+// Of the states that a trial gets, those of SQLSTATE 53100 (its disk is full), 53200 (memory) and
+// 57014 (an administrator cancels what runs) end neither agents nor tunings.
+TEST_F(FleetServerFault, WhatTheServerLacksForAWhileEndsNobody) {
+  ThreadAgent agent(agent_at(url_, "one", answer_quickly));
+  auto tuning = tuning_at(fleet_at(url_)).value();
+  tuning->submit(trials_of(0, 4));
+  ASSERT_EQ(collect_all(*tuning).size(), 4u);
+  ASSERT_NE(sql("CREATE SEQUENCE tessera.fired; CREATE FUNCTION tessera.lack() RETURNS trigger "
+                "LANGUAGE plpgsql AS $$ DECLARE n bigint := nextval('tessera.fired'); BEGIN RAISE "
+                "'it lacks something' USING ERRCODE = (ARRAY['53100', '53200', '57014'])[n % 3 + "
+                "1]; END $$"),
+            "");
+  // Sequences count what is rolled back, too.
+  const auto fired = [&] { return std::stoll("0" + sql("SELECT last_value FROM tessera.fired")); };
+  for (const char* when : {"INSERT", "UPDATE"}) {
+    const std::int64_t before = fired();
+    ASSERT_NE(sql(std::string("CREATE TRIGGER lack BEFORE ") + when +
+                  " ON tessera.trials FOR EACH ROW EXECUTE FUNCTION tessera.lack()"),
+              "");
+    std::thread mended([&] {
+      while (fired() < before + 4) std::this_thread::sleep_for(20ms);
+      while (sql("DROP TRIGGER lack ON tessera.trials").empty()) std::this_thread::sleep_for(20ms);
+    });
+    tuning->submit(trials_of(100, 8));
+    const std::vector<Measurement> all = collect_all(*tuning);
+    mended.join();
+    EXPECT_EQ(all.size(), 8u);
+    for (const Measurement& m : all) EXPECT_EQ(m.outcome, Outcome::kOk) << when << ": " << m.reason;
+    EXPECT_GE(fired(), before + 4) << "the fault did not happen";
+  }
+  tuning.reset();
+  const Result<AgentTotals>& totals = agent.end();
+  ASSERT_TRUE(totals.ok()) << totals.error().message;
+  EXPECT_EQ(totals->ended_by, "a signal");
+  EXPECT_EQ(fault_of_history(url_, true), "");
+}
+
 }  // namespace
 }  // namespace tessera::fleet

@@ -181,6 +181,22 @@ TEST_F(PostgresTest, ProbesOfALineAreAsTheUrlWantsThem) {
   EXPECT_EQ(option("&keepalives=0", SO_KEEPALIVE), 0);
 }
 
+// What a server says when it lacks something now: the caller may come again.
+TEST_F(PostgresTest, WhatTheServerLacksForNowIsNoErrorOfTheCaller) {
+  const std::string url = server_->make_database("lacks");
+  const Result<Connection> connection = Connection::open(url, OpenMode::kCreate);
+  const auto code_of = [&](const std::string& state) {
+    return connection
+        ->execute("DO $$ BEGIN RAISE 'too much' USING ERRCODE = '" + state + "'; END $$")
+        .error()
+        .code;
+  };
+  for (const char* state : {"53000", "53100", "53200", "53300", "57014"})
+    EXPECT_EQ(code_of(state), ErrorCode::kUnavailable) << state;
+  for (const char* state : {"22012", "23505", "42501"})
+    EXPECT_EQ(code_of(state), ErrorCode::kIo) << state;
+}
+
 TEST_F(PostgresTest, ADatabaseOfAnotherEncodingIsRefused) {
   server_->sql("postgres", "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0");
   const Result<Database> database = Database::open(server_->url("latin"));

@@ -25,7 +25,9 @@ using measure::Outcome;
 // Of one call to the database; longer waits are made of several, and can be stopped.
 constexpr std::chrono::milliseconds kCallPatience{5'000};
 constexpr std::chrono::milliseconds kShortestLease{100}, kLongestLease{3'600'000};
-constexpr double kCollectSeconds = 0.05, kRetrySeconds = 0.5;
+constexpr double kCollectSeconds = 0.05;
+// Between two tries of a database that is not there or lacks something, twice as long each time.
+constexpr double kRetrySeconds = 0.5, kLongestRetrySeconds = 8;
 constexpr std::chrono::milliseconds kIdleWait{250};
 constexpr double kLongestBeatSeconds = 5;  // far less than kAgentGoneMs
 constexpr double kLookSeconds = 2, kIdleLookSeconds = 0.5;
@@ -42,9 +44,9 @@ constexpr double kTensorShare = 0.25;
 struct Crew {
   std::int64_t tuning = 0;
   std::unique_ptr<Measurer> measurer;
+  double trial_s = 0;  // that building and running a trial may take
 };
 
-  double trial_s = 0;  // that building and running a trial may take
 // A trial of the queue that this agent holds.
 struct Held {
   Claim claim;
@@ -104,10 +106,10 @@ class Agent {
   Result<void> give_back_unknown(const std::vector<std::int64_t>& held);
   void finish(Measurement m);
   void retire(std::int64_t tuning);
-  void leave();
-  void count_time();
   Result<void> end_hung();
   void wait_to_retry(double seconds);
+  void leave();
+  void count_time();
 
   std::size_t in_hand() const { return waiting_.size() + held_.size(); }
   std::size_t batch() const {
@@ -285,9 +287,9 @@ Result<Measurer*> Agent::crew_of(std::int64_t tuning) {
                               ? "it was not accepted"
                               : why_refused(*work, accepted->second, options_);
   if (!why.empty()) return make_error(ErrorCode::kRunFailed, "{}", why);
+  const double trial_s = work->options.build_timeout_s + work->options.run_timeout_s;
   Result<std::unique_ptr<Measurer>> measurer =
       options_.start_measurer(std::move(work->tasks), work->target, work->options);
-  const double trial_s = work->options.build_timeout_s + work->options.run_timeout_s;
   if (!measurer.ok()) return make_error(ErrorCode::kRunFailed, "{}", measurer.error().message);
   crews_.push_front({tuning, std::move(measurer).value(), trial_s});
   if (crews_.size() > kMostMeasurers) crews_.pop_back();
@@ -415,8 +417,6 @@ void Agent::collect(double timeout_s) {
   if (lost && held_.empty()) retire(active_);
 }
 
-Result<void> Agent::report() {
-  if (done_.empty()) return {};
 // This agent beats, so its leases last, but the server of its workers says nothing any more: others
 // measure what it had.
 Result<void> Agent::end_hung() {
@@ -442,6 +442,8 @@ Result<void> Agent::end_hung() {
   return {};
 }
 
+Result<void> Agent::report() {
+  if (done_.empty()) return {};
   const bool due =
       done_.size() >= kReportMost || held_.empty() || seconds_since(oldest_done_) > kReportSeconds;
   if (!due) return {};
@@ -462,9 +464,9 @@ Result<void> Agent::turn() {
   TESSERA_DO(start_next());
   if (was_idle) finished_ = Clock::now();
   collect(kCollectSeconds);
+  TESSERA_DO(end_hung());
   TESSERA_DO(report());
   if (in_hand() > 0) {
-  TESSERA_DO(end_hung());
     busy_ = Clock::now();
   } else if (!draining_ && done_.empty()) {
     queue_.wait(kIdleWait);
@@ -488,8 +490,19 @@ void Agent::leave() {
   (void)roster_.remove_agent(row_.id);
 }
 
+// What runs goes on meanwhile.
+void Agent::wait_to_retry(double seconds) {
+  for (const Clock::time_point end = seconds_from_now(seconds);
+       !stopped() && seconds_until(end) > 0;) {
+    const double step_s = std::min(kRetrySeconds, seconds_until(end));
+    collect(step_s);
+    if (held_.empty()) std::this_thread::sleep_for(std::chrono::duration<double>(step_s));
+  }
+}
+
 Result<AgentTotals> Agent::run() {
   bool reached = true;
+  double retry_s = kRetrySeconds;
   for (;;) {
     if (stopped()) {
       totals_.ended_by = "a signal";
@@ -510,6 +523,7 @@ Result<AgentTotals> Agent::run() {
     if (callbacks_.progress) callbacks_.progress({totals_, in_hand(), batch(), heartbeat_s_});
     if (done.ok()) {
       if (!std::exchange(reached, true)) note("the database is there again");
+      retry_s = kRetrySeconds;
       continue;
     }
     if (done.error().code != ErrorCode::kUnavailable) {
@@ -517,9 +531,8 @@ Result<AgentTotals> Agent::run() {
       return done.error();
     }
     if (std::exchange(reached, false)) note(done.error().message + "; trying again");
-    // What runs goes on meanwhile.
-    collect(kRetrySeconds);
-    if (held_.empty()) std::this_thread::sleep_for(std::chrono::duration<double>(kRetrySeconds));
+    wait_to_retry(retry_s);
+    retry_s = std::min(2 * retry_s, kLongestRetrySeconds);
   }
   leave();
   return totals_;

@@ -24,6 +24,7 @@ using measure::Trial;
 // Of one call to the database; longer waits are made of several, and can be interrupted.
 constexpr std::chrono::milliseconds kCallPatience{10'000};
 constexpr double kFirstPauseSeconds = 0.005, kLongestPauseSeconds = 0.1;
+constexpr double kLongestRetrySeconds = 5;  // between two tries of a server that lacks something
 constexpr double kLookSeconds = 1, kSeenSeconds = 5;
 constexpr double kSayWaitingSeconds = 3;
 // Machines of a group differ by less, and so do their moods.
@@ -99,6 +100,9 @@ class FleetMeasurer final : public measure::Measurer {
   Result<void> take_results();
   Result<void> open_again();
   void look();
+  Result<std::vector<std::int64_t>> enqueue(const std::vector<NewTrial>& trials);
+  // What an agent measured that is not believed any more, for others.
+  void send_again(Pending batch, std::int64_t not_by);
   void take(const TrialResult& result);
   void end(const Pending& batch, BatchResult result);
   void keep_report(std::uint64_t candidate, const Measurement& m);
@@ -144,6 +148,28 @@ void FleetMeasurer::send(const std::vector<Batch>& batches, bool compared) {
   for (const Batch& b : batches) {
     trials.push_back({to_text(b), compared, compared ? not_by_ : 0});
     Pending& p = pending.emplace_back();
+// A server that lets nobody in, or whose disk is full, says so at once.
+Result<std::vector<std::int64_t>> FleetMeasurer::enqueue(const std::vector<NewTrial>& trials) {
+  const Clock::time_point begin = Clock::now();
+  for (double retry_s = kLongestPauseSeconds;;
+       retry_s = std::min(2 * retry_s, kLongestRetrySeconds)) {
+    Result<std::vector<std::int64_t>> ids = queue_.enqueue(tuning_.id, trials, fleet_.weight);
+    const bool again = !ids.ok() && ids.error().code == ErrorCode::kUnavailable &&
+                       seconds_since(begin) < fleet_.patience_s;
+    const Clock::time_point until = seconds_from_now(retry_s);
+    while (again && !interrupted() && seconds_until(until) > 0)
+      pause(std::min(kLongestPauseSeconds, seconds_until(until)));
+    if (!again || interrupted()) return ids;
+  }
+}
+
+void FleetMeasurer::send_again(Pending batch, std::int64_t not_by) {
+  const Result<std::vector<std::int64_t>> ids = enqueue({{batch.payload, batch.compared, not_by}});
+  if (!ids.ok())
+    return end(batch, same_for_all(batch.ids.size(), Outcome::kWorkerLost, ids.error().message));
+  pending_[ids->at(0)] = std::move(batch);
+}
+
     p.compared = compared;
     p.payload = trials.back().payload;
     for (const Trial& t : b.trials) {
@@ -152,13 +178,7 @@ void FleetMeasurer::send(const std::vector<Batch>& batches, bool compared) {
     }
     if (!compared) waiting_ += b.trials.size();
   }
-  const Clock::time_point begin = Clock::now();
-  Result<std::vector<std::int64_t>> ids = queue_.enqueue(tuning_.id, trials, fleet_.weight);
-  while (!ids.ok() && ids.error().code == ErrorCode::kUnavailable && !interrupted() &&
-         seconds_since(begin) < fleet_.patience_s) {
-    pause(kLongestPauseSeconds);  // a server that lets nobody in says so at once
-    ids = queue_.enqueue(tuning_.id, trials, fleet_.weight);
-  }
+  const Result<std::vector<std::int64_t>> ids = enqueue(trials);
   if (!ids.ok()) {
     for (const Pending& p : pending)
       end(p, same_for_all(p.ids.size(), Outcome::kWorkerLost, ids.error().message));

@@ -26,14 +26,19 @@ std::string one_line(std::string text) {
   return text;
 }
 
+// The server lacks disk, memory or connections, or an administrator ended the statement: it may go
+// well later.
+bool is_passing(const std::string& state) { return state.starts_with("53") || state == "57014"; }
+
 Error server_error(const std::string& name, const std::string& state, const std::string& said) {
   if (state == "25006") return make_error(ErrorCode::kIo, "{}: is read-only", name);
   if (state == "53100") {
-    return make_error(ErrorCode::kIo,
+    return make_error(ErrorCode::kUnavailable,
                       "{}: no space is left on the server ({}); nothing of this batch was written, "
                       "what was recorded before is kept",
                       name, said);
   }
+  if (is_passing(state)) return make_error(ErrorCode::kUnavailable, "{}: {}", name, said);
   if (state == "42501") {
     return make_error(ErrorCode::kIo, "{}: {}; `tessera db grant` prints what a role needs", name,
                       said);
