@@ -86,6 +86,96 @@ TEST_P(FleetFault, WorkersThatHangAreStartedAnew) {
   EXPECT_EQ(fault_of_history(place("a"), true), "");
 }
 
+TEST_P(FleetFault, ALiarIsOutOfTheTuningAndOthersMeasureWhatItHad) {
+  ThreadAgent liar(agent_at(place("a"), "liar",
+                            [](const auto&, bool, Measurement* m) { m->samples_s = {1e-6}; }));
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  tuning->submit(trials_of(0, 1));
+  const std::vector<Measurement> lied = collect_all(*tuning);
+  ASSERT_EQ(lied.at(0).seconds(), 1e-6);
+  ThreadAgent honest(agent_at(place("a"), "honest", [](const auto& t, bool together, auto* m) {
+    std::this_thread::sleep_for(20ms);
+    answer_quickly(t, together, m);
+  }));
+  until_two_help();
+  // Done, some of it by the liar, and not collected yet.
+  tuning->submit(trials_of(100, 40));
+  Queue queue = open();
+  const std::int64_t id = Roster(queue).tunings()->at(0).id;
+  const auto of_liar = [&] {
+    return queue.connection()
+        ->query_integer(fmt::format("SELECT count(*) FROM trials WHERE session = {} AND taken = 0 "
+                                    "AND state = 2 AND reporter = {}",
+                                    id, lied[0].machine))
+        .value();
+  };
+  while (queue.counts_of(id)->done < 41) {
+    ASSERT_TRUE(Roster(queue).tuning_seen(id).value());  // a tuner would have asked for results
+    std::this_thread::sleep_for(5ms);
+  }
+  EXPECT_GT(of_liar(), 0) << "the fault did not happen";
+  EXPECT_TRUE(tuning->take_doubted().empty());
+  EXPECT_EQ(tuning->compare(trials_of(0, 1))[0].seconds(), 1e-3);
+  EXPECT_EQ(tuning->take_doubted(), std::vector{lied[0].machine});
+  EXPECT_TRUE(tuning->take_doubted().empty()) << "once";
+  tuning->submit(trials_of(200, 20));
+  const std::vector<Measurement> all = collect_all(*tuning);
+  std::set<std::uint64_t> ids;
+  for (const Measurement& m : all) {
+    ids.insert(m.id);
+    EXPECT_EQ(m.seconds(), 1e-3) << m.id;
+    EXPECT_NE(m.machine, lied[0].machine);
+  }
+  EXPECT_EQ(all.size(), 60u);
+  EXPECT_EQ(ids.size(), 60u);
+  int refused = 0;
+  const std::vector<HelperRow> helpers = Roster(queue).helpers(id).value();
+  for (const HelperRow& h : helpers) {
+    EXPECT_EQ(h.agent == lied[0].machine, !h.refused.empty()) << h.refused;
+    refused += h.refused.empty() ? 0 : 1;
+  }
+  EXPECT_EQ(refused, 1);
+  EXPECT_EQ(fault_of_history(place("a"), true), "");
+}
+
+// What it reports is right for a machine a thousand times as slow, which it says it is.
+TEST_P(FleetFault, AnAgentThatLiesAboutTheSpeedOfItsMachineIsFoundOut) {
+  ThreadAgent liar(agent_at(place("a"), "liar", [](const auto&, bool, Measurement* m) {
+    m->samples_s = {1e-3};
+    m->calibration_s = 1e-2;
+  }));
+  std::string note;
+  FleetOptions fleet = fleet_at(place("a"));
+  fleet.note = [&](const std::string& line) { note = line; };
+  auto tuning = tuning_at(fleet).value();
+  tuning->submit(trials_of(0, 1));
+  ASSERT_EQ(collect_all(*tuning).size(), 1u);
+  ThreadAgent honest(agent_at(place("a"), "honest", answer_quickly));
+  until_two_help();
+  EXPECT_EQ(tuning->compare(trials_of(0, 1))[0].seconds(), 1e-3);
+  EXPECT_EQ(tuning->take_doubted().size(), 1u);
+  EXPECT_NE(note.find("agent liar reported 1000 us for what agent honest measures as 1e+06 us"),
+            std::string::npos)
+      << note;
+}
+
+// ... and one that is only slower than another, as its calibration says, is not.
+TEST_P(FleetFault, AnAgentOfASlowerMachineIsBelieved) {
+  ThreadAgent quick(agent_at(place("a"), "quick", answer_quickly));
+  auto tuning = tuning_at(fleet_at(place("a"))).value();
+  tuning->submit(trials_of(0, 1));
+  const std::vector<Measurement> first = collect_all(*tuning);
+  ThreadAgent slow(agent_at(place("a"), "slow", [](const auto& t, bool together, Measurement* m) {
+    answer_quickly(t, together, m);
+    m->samples_s[0] *= 3;
+    m->calibration_s *= 3;
+  }));
+  until_two_help();
+  const std::vector<Measurement> compared = tuning->compare(trials_of(0, 1));
+  ASSERT_NE(compared[0].machine, first.at(0).machine) << "nobody checked it";
+  EXPECT_TRUE(tuning->take_doubted().empty());
+}
+
 // One that says what nobody can read, or names another machine, gets nothing to do.
 TEST_P(FleetFault, AnAgentMustNameTheMachineOfTheTuning) {
   Queue queue = open();

@@ -32,6 +32,7 @@ constexpr double kDoubtfulFactor = 2;
 // How long what is compared waits for another agent: one that was killed seems to be there until
 // it is taken to be gone, and the budget of the tuning goes on.
 constexpr double kCheckSeconds = 5;
+constexpr const char* kExcluded = "another agent does not measure what it reports";
 
 void pause(double seconds) {
   std::this_thread::sleep_for(std::chrono::duration<double>(std::max(0.0, seconds)));
@@ -75,6 +76,7 @@ class FleetMeasurer final : public measure::Measurer {
   }
   std::vector<Measurement> compare(const std::vector<Trial>& trials) override;
   measure::MachineState machine() const override { return state_; }
+  std::vector<std::int64_t> take_doubted() override { return std::exchange(doubted_, {}); }
   measure::Capacity capacity() const override {
     return {std::max<std::size_t>(1, helping_.size()), queued_, true};
   }
@@ -89,20 +91,22 @@ class FleetMeasurer final : public measure::Measurer {
   struct Ended {
     Measurement measurement;
     measure::MachineState machine;
+    std::shared_ptr<const Pending> batch;
+    std::size_t index = 0;  // in the batch
   };
   struct Report {
     std::int64_t agent = 0;
-    double seconds = 0;
+    double seconds = 0, calibration_s = 0;
   };
 
   void send(const std::vector<Batch>& batches, bool compared);
+  Result<std::vector<std::int64_t>> enqueue(const std::vector<NewTrial>& trials);
+  // What an agent measured that is not believed any more, for others.
+  void send_again(Pending batch, std::int64_t not_by);
   void poll();
   Result<void> take_results();
   Result<void> open_again();
   void look();
-  Result<std::vector<std::int64_t>> enqueue(const std::vector<NewTrial>& trials);
-  // What an agent measured that is not believed any more, for others.
-  void send_again(Pending batch, std::int64_t not_by);
   void take(const TrialResult& result);
   void end(const Pending& batch, BatchResult result);
   void keep_report(std::uint64_t candidate, const Measurement& m);
@@ -110,7 +114,8 @@ class FleetMeasurer final : public measure::Measurer {
   std::pair<std::size_t, const Report*> best_reported(const std::vector<Trial>& trials) const;
   bool others_help_than(std::int64_t agent) const;
   void open_to_all();
-  void say_if_doubtful(const Report& reported, const Measurement& checked);
+  void exclude_if_doubtful(const Report& reported, const Measurement& checked);
+  void exclude(std::int64_t agent);
   void lose_all(const std::string& reason);
   std::string name_of(std::int64_t agent) const;
   bool interrupted() const { return fleet_.interrupted && fleet_.interrupted(); }
@@ -130,7 +135,8 @@ class FleetMeasurer final : public measure::Measurer {
   std::size_t queued_ = 0;
   std::unordered_map<std::uint64_t, Report> reports_;  // the fastest, by candidate
   std::int64_t not_by_ = 0;          // agent that does not take what is compared; 0: all may
-  std::set<std::int64_t> doubtful_;  // agents of which it was said
+  std::set<std::int64_t> excluded_;  // agents whose results count no more
+  std::vector<std::int64_t> doubted_;  // those of them that take_doubted() has not told
   Clock::time_point unchecked_{};    // when others took too long
   Clock::time_point reached_ = Clock::now(), helped_ = Clock::now();
   Clock::time_point looked_{}, seen_ = Clock::now();
@@ -142,12 +148,6 @@ BatchResult same_for_all(std::size_t count, Outcome outcome, const std::string& 
   return out;
 }
 
-void FleetMeasurer::send(const std::vector<Batch>& batches, bool compared) {
-  std::vector<NewTrial> trials;
-  std::vector<Pending> pending;
-  for (const Batch& b : batches) {
-    trials.push_back({to_text(b), compared, compared ? not_by_ : 0});
-    Pending& p = pending.emplace_back();
 // A server that lets nobody in, or whose disk is full, says so at once.
 Result<std::vector<std::int64_t>> FleetMeasurer::enqueue(const std::vector<NewTrial>& trials) {
   const Clock::time_point begin = Clock::now();
@@ -170,6 +170,12 @@ void FleetMeasurer::send_again(Pending batch, std::int64_t not_by) {
   pending_[ids->at(0)] = std::move(batch);
 }
 
+void FleetMeasurer::send(const std::vector<Batch>& batches, bool compared) {
+  std::vector<NewTrial> trials;
+  std::vector<Pending> pending;
+  for (const Batch& b : batches) {
+    trials.push_back({to_text(b), compared, compared ? not_by_ : 0});
+    Pending& p = pending.emplace_back();
     p.compared = compared;
     p.payload = trials.back().payload;
     for (const Trial& t : b.trials) {
@@ -234,7 +240,8 @@ std::vector<Measurement> FleetMeasurer::compare(const std::vector<Trial>& trials
   }
   std::erase_if(pending_, [](const auto& p) { return p.second.compared; });
   not_by_ = 0;
-  if (reported != nullptr && compared_.contains(best)) say_if_doubtful(*reported, compared_[best]);
+  if (reported != nullptr && compared_.contains(best))
+    exclude_if_doubtful(Report(*reported), compared_[best]);
   for (std::size_t i = 0; i < trials.size(); ++i) {
     const auto it = compared_.find(i);
     out.push_back(it != compared_.end() ? it->second
@@ -287,6 +294,7 @@ Result<void> FleetMeasurer::open_again() {
   }
   (void)queue_.cancel(tuning_.id);
   tuning_.id = id;
+  for (const std::int64_t agent : excluded_) (void)roster_.refuse(id, agent, kExcluded);
   std::size_t next = 0;
   std::map<std::int64_t, Pending> pending;
   for (auto& [trial, batch] : pending_) pending[(*ids)[next++]] = std::move(batch);
@@ -331,9 +339,11 @@ std::string FleetMeasurer::name_of(std::int64_t agent) const {
 void FleetMeasurer::take(const TrialResult& result) {
   const auto it = pending_.find(result.trial);
   if (it == pending_.end()) return;
-  const Pending batch = std::move(it->second);
+  Pending batch = std::move(it->second);
   pending_.erase(it);
   const std::size_t count = batch.ids.size();
+  if (result.attempt > 0 && excluded_.contains(result.agent))
+    return send_again(std::move(batch), result.agent);
   if (result.attempt == 0) {
     return end(batch, same_for_all(count, Outcome::kRunError,
                                    fmt::format("{} agents went away while they measured it",
@@ -356,6 +366,7 @@ void FleetMeasurer::take(const TrialResult& result) {
 }
 
 void FleetMeasurer::end(const Pending& batch, BatchResult result) {
+  const auto kept = batch.compared ? nullptr : std::make_shared<const Pending>(batch);
   for (std::size_t i = 0; i < batch.ids.size(); ++i) {
     Measurement& m = result.measurements[i];
     m.id = batch.ids[i];
@@ -365,7 +376,7 @@ void FleetMeasurer::end(const Pending& batch, BatchResult result) {
     }
     --waiting_;
     keep_report(batch.candidates[i], m);
-    results_.push_back({std::move(m), result.machine});
+    results_.push_back({std::move(m), result.machine, kept, i});
   }
   if (batch.compared) state_ = result.machine;
 }
@@ -373,7 +384,8 @@ void FleetMeasurer::end(const Pending& batch, BatchResult result) {
 void FleetMeasurer::keep_report(std::uint64_t candidate, const Measurement& m) {
   if (m.outcome != Outcome::kOk || m.machine == 0) return;
   Report& known = reports_[candidate];
-  if (known.agent == 0 || m.seconds() < known.seconds) known = {m.machine, m.seconds()};
+  if (known.agent == 0 || m.seconds() < known.seconds)
+    known = {m.machine, m.seconds(), m.calibration_s};
 }
 
 std::pair<std::size_t, const FleetMeasurer::Report*> FleetMeasurer::best_reported(
@@ -392,17 +404,52 @@ bool FleetMeasurer::others_help_than(std::int64_t agent) const {
   return helping_.size() > (helping_.contains(agent) ? 1U : 0U);
 }
 
-// Once of each agent.
-void FleetMeasurer::say_if_doubtful(const Report& reported, const Measurement& checked) {
+// Another agent, at the speed that both machines have, does not find what one reported: it is out.
+void FleetMeasurer::exclude_if_doubtful(const Report& reported, const Measurement& checked) {
   if (checked.machine == 0 || checked.machine == reported.agent || checked.disturbed) return;
-  if (checked.outcome == Outcome::kWorkerLost) return;
   const bool timed = checked.outcome == Outcome::kOk;
-  if (timed && checked.seconds() < kDoubtfulFactor * reported.seconds) return;
-  if (!doubtful_.insert(reported.agent).second || !fleet_.note) return;
-  fleet_.note(fmt::format("agent {} reported {:.4g} us for what agent {} measures as {}",
-                          name_of(reported.agent), reported.seconds * 1e6, name_of(checked.machine),
-                          timed ? fmt::format("{:.4g} us", checked.seconds() * 1e6)
-                                : measure::to_text(checked.outcome)));
+  // Whether something can be built and run in time depends on what else the checking machine does.
+  if (!timed && checked.outcome != Outcome::kWrongResult &&
+      checked.outcome != Outcome::kOutOfBounds && checked.outcome != Outcome::kRunError)
+    return;
+  const double seconds =
+      measure::without_drift(checked.seconds(), checked.calibration_s, reported.calibration_s);
+  if (timed && seconds < kDoubtfulFactor * reported.seconds) return;
+  if (excluded_.contains(reported.agent)) return;
+  if (fleet_.note) {
+    fleet_.note(fmt::format(
+        "agent {} reported {:.4g} us for what agent {} measures as {}; none of its results count "
+        "in this tuning any more",
+        name_of(reported.agent), reported.seconds * 1e6, name_of(checked.machine),
+        timed ? fmt::format("{:.4g} us", seconds * 1e6) : measure::to_text(checked.outcome)));
+  }
+  exclude(reported.agent);
+}
+
+void FleetMeasurer::exclude(std::int64_t agent) {
+  excluded_.insert(agent);
+  doubted_.push_back(agent);
+  helping_.erase(agent);
+  // Where the database cannot be had now, take() refuses what comes of it all the same.
+  (void)roster_.refuse(tuning_.id, agent, kExcluded);
+  std::erase_if(reports_, [&](const auto& r) { return r.second.agent == agent; });
+  std::deque<Ended> believed;
+  for (Ended& e : std::exchange(results_, {})) {
+    const bool doubted = e.measurement.machine == agent;
+    const Result<Batch> sent = doubted ? batch_from_text(e.batch->payload) : Batch();
+    if (!doubted || !sent.ok()) {
+      believed.push_back(std::move(e));
+      continue;
+    }
+    Pending again;
+    again.ids = {e.measurement.id};
+    again.candidates = {e.batch->candidates.at(e.index)};
+    again.payload = to_text(Batch{{sent->trials.at(e.index)}});
+    ++waiting_;
+    send_again(std::move(again), agent);
+  }
+  for (Ended& e : results_) believed.push_back(std::move(e));  // that could not be sent again
+  results_ = std::move(believed);
 }
 
 void FleetMeasurer::lose_all(const std::string& reason) {

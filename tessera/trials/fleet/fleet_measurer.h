@@ -25,8 +25,9 @@ struct FleetOptions {
 // Waits until an agent works for it. kUnavailable: none came, and why those that are there do not
 // fit; the database cannot be had. kUnsupported: what agents do not measure (trials in place).
 // What is compared runs on one machine, side by side: another than the one that reported the best
-// of it, where there is another, and where they disagree a note says so. Nothing stays queued or
-// claimed when the measurer ends.
+// of it, where there is another. Where they disagree a note says so, the tuning takes nothing more
+// of that agent, and take_doubted() names it. Nothing stays queued or claimed when the measurer
+// ends.
 Result<std::unique_ptr<measure::Measurer>> start_fleet_measurer(
     const FleetOptions& fleet, std::vector<measure::MeasuredTask> tasks,
     const target::Target& target, const measure::MeasureOptions& options);

@@ -1,6 +1,7 @@
 // Builds and runs candidates elsewhere: a crash, a hang or a wild write costs one trial.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -59,6 +60,9 @@ class Measurer {
   virtual std::vector<Measurement> compare(const std::vector<Trial>& trials) = 0;
   virtual MachineState machine() const = 0;
   virtual Capacity capacity() const { return {}; }
+  // Machines (Measurement::machine) that turned out to tell what others do not measure, each once:
+  // nothing that came of them is to be believed.
+  virtual std::vector<std::int64_t> take_doubted() { return {}; }
 };
 
 // Where candidates can be measured, by the name that users give: "host", or the device at hand
