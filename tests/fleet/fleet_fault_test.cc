@@ -225,6 +225,43 @@ TEST_P(FleetFault, NamesAndReasonsOfAgentsMakeNoTerminalDoThings) {
   EXPECT_EQ(nobody.error().message.find('\x1b'), std::string::npos);
 }
 
+TEST_P(FleetFault, WhatEndedADayAgoIsForgottenByTheOwner) {
+  Queue queue = open();
+  Roster roster(queue);
+  std::vector<std::int64_t> ids;
+  for (int i = 0; i < 20; ++i) {
+    ids.push_back(roster.open_tuning({.name = "t"}, "work").value());
+    ASSERT_TRUE(queue.enqueue(ids.back(), {{"p"}, {"p"}}).ok());
+    if (i > 0) {
+      ASSERT_TRUE(roster.close_tuning(ids.back(), queue).ok());
+    }
+  }
+  ASSERT_TRUE(roster.add_agent({.name = "old"}).ok());
+  const auto count = [&](const char* table) {
+    return queue.connection()->query_integer(fmt::format("SELECT count(*) FROM {}", table)).value();
+  };
+  EXPECT_EQ(roster.forget_old().value(), 0) << "not yet";
+  for (const char* table : {"tunings", "agents"}) {
+    ASSERT_TRUE(queue.connection()
+                    ->execute(fmt::format("UPDATE {} SET seen = seen - 86400001", table))
+                    .ok());
+  }
+  if (server()) {
+    const auto* postgres = PostgresServer::get();
+    const std::string database = place("a").substr(14, place("a").find('?') - 14);
+    postgres->sql(database, "CREATE ROLE forgets LOGIN");
+    ASSERT_NE(postgres->sql(database, queue_grant_sql("forgets", GrantFor::kTuner)), "");
+    Queue as_role = Queue::open(postgres->url(database, "forgets")).value();
+    EXPECT_FALSE(Roster(as_role).forget_old().ok());
+    postgres->sql(database, "DROP OWNED BY forgets; DROP ROLE forgets");
+  }
+  EXPECT_EQ(count("trials"), 40);
+  EXPECT_EQ(roster.forget_old().value(), 19);
+  EXPECT_EQ(count("trials"), 2) << "what is open stays";
+  EXPECT_EQ(count("tunings"), 1);
+  EXPECT_EQ(count("agents"), 0);
+}
+
 class FleetServerFault : public ::testing::Test {
  protected:
   void SetUp() override {

@@ -332,6 +332,20 @@ TEST_P(QueueTest, ARoleThatIsAnAgentMayDoNothingElse) {
     EXPECT_TRUE(queue->renew(agent, 60s).ok());
     EXPECT_TRUE(queue->give_back(agent).ok());
     EXPECT_TRUE(roster.tidy(*queue).ok());
+    // A tuning whose tuner is gone it ends, and changes nothing else of it.
+    const std::int64_t left = Roster(owner).open_tuning({.name = "left"}, "work").value();
+    ASSERT_TRUE(owner.enqueue(left, trials(2)).ok());
+    ASSERT_TRUE(owner.connection()
+                    ->execute(fmt::format("UPDATE tunings SET seen = seen - {} WHERE id = {}",
+                                          kTuningGoneMs + 1, left))
+                    .ok());
+    EXPECT_TRUE(roster.tidy(*queue).ok());
+    EXPECT_TRUE(Roster(owner).tunings()->empty());
+    EXPECT_EQ(owner.counts_of(left)->cancelled, 2);
+    EXPECT_EQ(roster.work(left).value(), "work");
+    EXPECT_EQ(queue->connection()->execute("UPDATE tunings SET work = ''").ok(), tuner);
+    EXPECT_FALSE(queue->connection()->execute("UPDATE tunings SET target = ''").ok());
+    EXPECT_EQ(roster.close_tuning(left, *queue).ok(), tuner);
     EXPECT_TRUE(roster.remove_agent(agent).ok());
     EXPECT_FALSE(queue->connection()->execute("DELETE FROM trials").ok());
     EXPECT_FALSE(queue->connection()->execute("UPDATE records SET seconds = 0").ok());

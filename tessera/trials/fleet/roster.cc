@@ -1,11 +1,12 @@
 #include "tessera/trials/fleet/roster.h"
 
+#include <algorithm>
 #include <charconv>
 
-#include "tessera/trials/fleet/queue_tables.h"
 #include <fmt/ranges.h>
 
 #include "tessera/trials/fleet/printable.h"
+#include "tessera/trials/fleet/queue_tables.h"
 
 namespace tessera::fleet {
 namespace {
@@ -13,6 +14,7 @@ namespace {
 using record::Statement;
 
 constexpr std::int64_t kForgottenMs = std::int64_t{24} * 3600 * 1000;
+constexpr std::size_t kForgottenAtOnce = 16;  // tunings of one transaction
 enum TuningState : int { kOpen = 0, kClosed = 1 };
 
 Result<std::int64_t> only_integer(Statement& statement) {
@@ -136,7 +138,7 @@ Result<std::int64_t> Roster::open_tuning(const TuningRow& tuning, const std::str
                                     : Result<void>();
   });
   if (!done.ok()) return done.error();
-  forget_old();
+  (void)forget_old();
   return id;
 }
 
@@ -153,12 +155,23 @@ Result<void> Roster::forget(const std::string& tunings) const {
   });
 }
 
-// A role that may not delete leaves it to others.
-void Roster::forget_old() const {
+Result<std::int64_t> Roster::forget_old() {
   const std::string before = fmt::format("{} - {}", now(), kForgottenMs);
-  (void)forget(fmt::format("SELECT id FROM tunings WHERE state = {} AND seen < {}",
-                           static_cast<int>(kClosed), before));
-  (void)connection_->execute("DELETE FROM agents WHERE seen < " + before);
+  TESSERA_TRY(Statement ended,
+              connection_->prepare(fmt::format("SELECT id FROM tunings WHERE state = {} AND seen < "
+                                               "{}",
+                                               static_cast<int>(kClosed), before)));
+  TESSERA_TRY(const std::vector<std::int64_t> tunings, integers_of(ended));
+  for (std::size_t begin = 0; begin < tunings.size(); begin += kForgottenAtOnce) {
+    const auto first = tunings.begin() + static_cast<std::ptrdiff_t>(begin);
+    const auto last = tunings.begin() + static_cast<std::ptrdiff_t>(
+                                            std::min(begin + kForgottenAtOnce, tunings.size()));
+    TESSERA_DO(forget(fmt::format("{}", fmt::join(first, last, ","))));
+  }
+  TESSERA_TRY(const std::int64_t agents,
+              connection_->query_integer("SELECT count(*) FROM agents WHERE seen < " + before));
+  if (agents > 0) TESSERA_DO(connection_->execute("DELETE FROM agents WHERE seen < " + before));
+  return std::ssize(tunings);
 }
 
 Result<void> Roster::forget_tuning(std::int64_t tuning, Queue& queue) {
@@ -189,7 +202,11 @@ Result<void> Roster::tidy(Queue& queue) {
                                                "{} - {}",
                                                now(), kTuningGoneMs)));
   TESSERA_TRY(const std::vector<std::int64_t> tunings, integers_of(gone));
-  for (const std::int64_t tuning : tunings) TESSERA_DO(close_tuning(tuning, queue));
+  for (const std::int64_t tuning : tunings) {
+    TESSERA_TRY([[maybe_unused]] const std::int64_t cancelled, queue.cancel(tuning));
+    TESSERA_DO(connection_->execute(fmt::format("UPDATE tunings SET state = {} WHERE id = {}",
+                                                static_cast<int>(kClosed), tuning)));
+  }
   return {};
 }
 

@@ -65,16 +65,19 @@ class Roster {
   // Those that are here.
   Result<std::vector<AgentRow>> agents() const;
 
-  // `work` is what its agents read (work.h). Forgets what ended a day ago, where its role may.
+  // `work` is what its agents read (work.h). Forgets as forget_old(), where its role may.
   Result<std::int64_t> open_tuning(const TuningRow& tuning, const std::string& work);
   // The heartbeat. False: it is not open any more, as when its tuner slept.
   Result<bool> tuning_seen(std::int64_t tuning);
   // Its trials are cancelled, in a queue of the same place.
   Result<void> close_tuning(std::int64_t tuning, Queue& queue);
-  // The same with those whose tuner has gone.
+  // The same with those whose tuner has gone, but for their work: agents may not change it.
   Result<void> tidy(Queue& queue);
   // The same, and nothing of it is kept.
   Result<void> forget_tuning(std::int64_t tuning, Queue& queue);
+  // Trials, tunings and agents that ended a day ago: whoever owns the tables may, roles of `fleet
+  // grant` may not (kIo). Returns the number of tunings.
+  Result<std::int64_t> forget_old();
   Result<std::vector<TuningRow>> tunings() const;  // open
   Result<std::string> work(std::int64_t tuning) const;
 
@@ -87,7 +90,6 @@ class Roster {
  private:
   const char* now() const;
   Result<void> forget(const std::string& tunings) const;
-  void forget_old() const;
 
   std::shared_ptr<const record::Connection> connection_;
 };
