@@ -102,6 +102,31 @@ TEST_F(Loop, TimesBesideASlowWalkOverMemoryAreTakenAgain) {
   }
 }
 
+// Agents of a fleet: the memory of the second takes twice as long, always.
+TEST_F(Loop, EachMachineHasAWalkOfItsOwn) {
+  std::uint64_t calls = 0;
+  loop_ = std::make_unique<TrialLoop>(
+      std::make_unique<FakeMeasurer>([&](const measure::Trial&, bool, measure::Measurement* m) {
+        m->samples_s = {1};
+        m->machine = 1 + static_cast<std::int64_t>(calls++ % 2);
+        m->memory_s = m->machine == 1 ? 1e-3 : 2e-3;
+      }),
+      std::vector<LoopTask>{{.key = "a", .feels_memory = true}}, 3, &records_,
+      [this](const Attempt& a, const measure::Measurement& m, bool disturbed) {
+        ended_.push_back({a.group, m.outcome, disturbed});
+        return std::optional<std::int64_t>();
+      });
+  submit(40);
+  drain();
+  EXPECT_EQ(ended_.size(), 40u);
+  EXPECT_EQ(calls, 40u) << "none was taken again";
+  for (int i = 0; i < 2; ++i) {
+    const auto compared = loop_->compare(std::vector<Attempt>(1), [] { return false; });
+    EXPECT_FALSE(compared.at(0).disturbed) << "machine " << compared.at(0).machine;
+  }
+  EXPECT_EQ(loop_->disturbed(), 0);
+}
+
 TEST_F(Loop, SaysWhyNothingCanBeMeasuredAnyMore) {
   bool lost = true;
   start(

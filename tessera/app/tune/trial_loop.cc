@@ -93,7 +93,8 @@ void TrialLoop::take(measure::Measurement m) {
   pending_.erase(it);
   times_.build += m.build_ms / 1000;
   times_.run += m.run_ms / 1000;
-  if (memory_.is_disturbed(m.memory_s) && tasks_[p.attempt.task].feels_memory) m.disturbed = true;
+  if (memory_[m.machine].is_disturbed(m.memory_s) && tasks_[p.attempt.task].feels_memory)
+    m.disturbed = true;
   const bool disturbed = is_disturbed(m);
   const bool alone = !p.attempt.in_place;
   disturbed_ += disturbed ? 1 : 0;
@@ -147,7 +148,8 @@ std::vector<measure::Measurement> TrialLoop::compare(const std::vector<Attempt>&
   for (const Attempt& a : attempts) trials.push_back(trial_of(a, trials.size()));
   for (int repeats = 0;; ++repeats) {
     std::vector<measure::Measurement> compared = measurer_->compare(trials);
-    const bool shared = !compared.empty() && memory_.is_disturbed(compared[0].memory_s);
+    const bool shared =
+        !compared.empty() && memory_[compared[0].machine].is_disturbed(compared[0].memory_s);
     for (std::size_t i = 0; i < compared.size(); ++i) {
       if (shared && tasks_[attempts[i].task].feels_memory) compared[i].disturbed = true;
     }

@@ -116,7 +116,7 @@ class TrialLoop {
   std::int64_t lost_in_a_row_ = 0, disturbed_ = 0, disturbed_in_a_row_ = 0;
   std::string lost_reason_;
   std::int64_t polls_ = 0, busy_polls_ = 0;
-  measure::MemoryWatch memory_;
+  std::map<std::int64_t, measure::MemoryWatch> memory_;  // by machine: each has its own usual walk
   Clock::time_point flushed_ = Clock::now();
   LoopTimes times_;
 };
