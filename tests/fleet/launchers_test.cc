@@ -76,6 +76,63 @@ TEST_F(Launchers, KubernetesGetsAJob) {
   EXPECT_EQ(agent["resources"]["limits"], agent["resources"]["requests"]);
 }
 
+// Every part of the one is in the other.
+bool has_all(const nlohmann::json& part, const nlohmann::json& whole) {
+  if (part.is_object() && whole.is_object()) {
+    for (const auto& [name, value] : part.items()) {
+      if (!whole.contains(name) || !has_all(value, whole.at(name))) return false;
+    }
+    return true;
+  }
+  if (part.is_array() && whole.is_array() && part.size() == whole.size()) {
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      if (!has_all(part[i], whole[i])) return false;
+    }
+    return true;
+  }
+  return part == whole;
+}
+
+// It reads a manifest without a cluster where it changes one; what it does not know is lost.
+TEST_F(Launchers, KubernetesKnowsAllOfTheJob) {
+  if (!has("kubectl")) GTEST_SKIP() << "kubectl is not installed";
+  const auto is_known = [&](const std::string& manifest) {
+    const std::string file = written("job.json", manifest), output = path("known.json");
+    const std::string command = "kubectl set image --local -f " + file +
+                                " agent=another -o json > " + output + " 2> /dev/null";
+    if (std::system(command.c_str()) != 0) return false;
+    std::ifstream in(output);
+    auto wanted = nlohmann::json::parse(manifest);
+    wanted["spec"]["template"]["spec"]["containers"][0]["image"] = "another";
+    return has_all(wanted, nlohmann::json::parse(in, nullptr, false));
+  };
+  const std::string manifest = kubernetes_manifest(options()).value();
+  EXPECT_TRUE(is_known(manifest)) << manifest;
+  for (const auto& [right, wrong] : std::vector<std::pair<std::string, std::string>>{
+           {"\"secretName\"", "\"secret_name\""},
+           {"\"mountPath\"", "\"path\""},
+           {"\"completions\": 8", "\"completions\": \"8\""},
+           {"\"restartPolicy\": \"OnFailure\"", "\"restartPolicy\": 1"}}) {
+    std::string broken = manifest;
+    ASSERT_NE(broken.find(right), std::string::npos) << right;
+    broken.replace(broken.find(right), right.size(), wrong);
+    EXPECT_FALSE(is_known(broken)) << wrong;
+  }
+}
+
+TEST_F(Launchers, KubernetesHasPasswordsInASecret) {
+  const auto job = nlohmann::json::parse(kubernetes_manifest(options()).value());
+  const auto& pod = job["spec"]["template"]["spec"];
+  const auto& agent = pod["containers"][0];
+  EXPECT_EQ(agent["env"][0]["name"], "PGPASSFILE");
+  EXPECT_EQ(agent["env"][0]["value"], "/etc/tessera/pgpass");
+  EXPECT_EQ(agent["volumeMounts"][0]["mountPath"], "/etc/tessera");
+  EXPECT_EQ(agent["volumeMounts"][0]["name"], pod["volumes"][0]["name"]);
+  EXPECT_EQ(pod["volumes"][0]["secret"]["secretName"], "tessera-pgpass");
+  EXPECT_EQ(pod["volumes"][0]["secret"]["defaultMode"], 0400) << "libpq reads no other";
+  EXPECT_EQ(pod["volumes"][0]["secret"]["optional"], true);
+}
+
 TEST_F(Launchers, KubernetesExpandsNothing) {
   LaunchOptions o = options();
   o.database = "postgresql:///tuning?options=$(PATH)$(A)";

@@ -18,6 +18,10 @@ constexpr int kMostAgents = 100'000, kMostThreads = 1024;
 // The time that an agent has to give back what it holds.
 constexpr int kGraceSeconds = 30;
 
+// The secret of Kubernetes that has the passwords, as its file "pgpass", and where it is mounted.
+constexpr const char* kPasswords = "tessera-pgpass";
+constexpr const char* kPasswordFolder = "/etc/tessera";
+
 Result<void> check(const LaunchOptions& o) {
   if (o.database.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "no database: give its URL with --db");
@@ -122,13 +126,23 @@ Result<std::string> kubernetes_manifest(const LaunchOptions& options) {
     for (std::size_t at = 0; (at = word.find("$(", at)) != std::string::npos; at += 3)
       word.insert(at, "$");
   }
+  // libpq reads no file that others may read. Where there is no such secret, none is needed.
+  const auto list_of = [](Json one) { return Json(std::vector<Json>{std::move(one)}); };
+  const Json passwords = {
+      {"name", kPasswords},
+      {"secret", {{"secretName", kPasswords}, {"defaultMode", 0400}, {"optional", true}}}};
+  const Json mount = {{"name", kPasswords}, {"mountPath", kPasswordFolder}, {"readOnly", true}};
+  const Json file = {{"name", "PGPASSFILE"}, {"value", std::string(kPasswordFolder) + "/pgpass"}};
   const Json container = {{"name", "agent"},
                           {"image", options.image},
                           {"command", Json(words)},
+                          {"env", list_of(file)},
+                          {"volumeMounts", list_of(mount)},
                           {"resources", {{"requests", resources}, {"limits", resources}}}};
   const Json pod = {{"restartPolicy", "OnFailure"},
                     {"terminationGracePeriodSeconds", kGraceSeconds},
-                    {"containers", Json(std::vector<Json>{container})}};
+                    {"volumes", list_of(passwords)},
+                    {"containers", list_of(container)}};
   const Json job = {{"apiVersion", "batch/v1"},
                     {"kind", "Job"},
                     {"metadata", {{"name", "tessera-agents"}}},
