@@ -112,6 +112,27 @@ TEST_P(MoveTest, AMergeAddsWhatIsNewOnce) {
   EXPECT_EQ(import_file(*database, path("other.db"))->records, 1);
 }
 
+TEST_P(MoveTest, AMergeGivesTheSameBytesWhateverItGoesThrough) {
+  fill(path("a.db"));
+  fill(path("b.db"), 2);
+  const auto merge = [](const std::string& from, const std::string& to) {
+    Result<Database> database = Database::open(to);
+    const Result<Imported> done = import_file(*database, from);
+    EXPECT_TRUE(done.ok()) << done.error().message;
+  };
+  for (const char* from : {"a.db", "b.db"}) merge(path(from), path("files.db"));
+  const std::string text = export_of(path("files.db"));
+  EXPECT_EQ(std::ranges::count(text, '\n'), 2 + 4 + 60);
+  for (const char* from : {"a.db", "b.db", "a.db"}) merge(path(from), place("direct"));
+  EXPECT_EQ(export_of(place("direct")), text);
+  merge(path("a.db"), place("detour"));
+  merge(path("b.db"), place("other"));
+  merge(place("other"), place("detour"));
+  merge(place("detour"), path("last.db"));
+  EXPECT_EQ(export_of(place("detour")), text);
+  EXPECT_EQ(export_of(path("last.db")), text);
+}
+
 TEST_P(MoveTest, WhatIsLeftAfterAPruneIsNotDoubled) {
   fill(path("other.db"));
   Result<Database> database = Database::open(place("a"));
