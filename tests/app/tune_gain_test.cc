@@ -93,6 +93,34 @@ TEST(TuneGain, WhatIsGainedIsToldAsItIs) {
   EXPECT_NEAR(mean.last, 1.25, 0.03);
 }
 
+// An agent of a fleet that is twice as slow has the finals, of another that had the trials.
+TEST(TuneGain, FinalsOfASlowerMachineAreToldAsThoseOfTheFirst) {
+  TuneOptions options;
+  options.subjects = {{"matmul:M=64,N=64,K=64", true, {}}};
+  options.target = target::host();
+  options.policy = "random";
+  options.learner.model = "none";
+  options.trials = 16;
+  std::string preferred;
+  int compared = 0;
+  use_answers(
+      [&](const measure::Trial& t, bool side_by_side, measure::Measurement* m) {
+        const std::string text = schedule::to_text(t.steps);
+        if (preferred.empty()) preferred = text;
+        compared += side_by_side ? 1 : 0;
+        m->machine = side_by_side ? 2 : 1;
+        const double slower = side_by_side ? 2 : 1;
+        m->samples_s.assign(8, slower * kDefault * (text == preferred ? 1 : 0.5));
+        m->calibration_s = slower * 1e-5;
+      },
+      &options);
+  const Result<TuneResult> result = tune(options, {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_GT(compared, 0);
+  EXPECT_DOUBLE_EQ(result->tasks[0].before_s, kDefault);
+  EXPECT_DOUBLE_EQ(result->tasks[0].after_s, kDefault / 2);
+}
+
 TEST(ConfirmedGains, TellWhatTheLastComparisonSaid) {
   ConfirmedGains gains(2);
   EXPECT_EQ(gains.gain(0), 1);

@@ -108,27 +108,36 @@ std::vector<Finalist> TuneSession::finals(std::size_t task, std::size_t most) {
   return finalists;
 }
 
+// One factor for all that was timed side by side: the tasks of a fleet have their finals on several
+// machines, and those of one machine at several times.
+double TuneSession::to_reference_of(const std::vector<measure::Measurement>& compared) {
+  const auto timed = std::find_if(compared.begin(), compared.end(), is_ok);
+  if (timed == compared.end()) return 1;
+  // The reference of the session must not come from what was disturbed.
+  if (reference_s_ <= 0 && timed->disturbed) return 1;
+  return at_reference(1, timed->calibration_s, timed->machine);
+}
+
 void TuneSession::take_compared(std::size_t task, const std::vector<Attempt>& attempts,
                                 const std::vector<measure::Measurement>& compared,
                                 std::vector<Finalist>* finalists) {
   const auto disturbed = [](const measure::Measurement& m) { return is_ok(m) && m.disturbed; };
   const bool all_disturbed = std::all_of(compared.begin(), compared.end(), disturbed);
+  const double to_reference = to_reference_of(compared);
   for (const measure::Measurement& m : compared) {
     Finalist& f = (*finalists)[m.id];
     // A lost worker says nothing about the candidate.
     if (m.outcome == measure::Outcome::kWorkerLost) continue;
     f.now = f.raced = is_ok(m);
     const Halves halves = halves_of(m.samples_s);
-    f.chosen_by_s = f.now ? halves.chosen_by_s : std::numeric_limits<double>::infinity();
+    const double never_s = std::numeric_limits<double>::infinity();
+    f.chosen_by_s = f.now ? halves.chosen_by_s * to_reference : never_s;
     // Shared with other work a time is too long. Where all were, they took turns; else the default
     // gets what the search measured, and no other gains by it.
-    const double speed =
-        m.calibration_s > 0 && reference_s_ > 0 ? m.calibration_s / reference_s_ : 1;
     const bool known = f.is_default && disturbed(m) && !all_disturbed;
-    const double told_s = f.now ? halves.told_s : std::numeric_limits<double>::infinity();
-    const double searched_s = f.seconds * speed;
-    f.seconds = known ? std::min(searched_s, told_s) : told_s;
-    if (known) f.chosen_by_s = std::min(searched_s, f.chosen_by_s);
+    const double told_s = f.now ? halves.told_s * to_reference : never_s;
+    if (known) f.chosen_by_s = std::min(f.seconds, f.chosen_by_s);
+    f.seconds = known ? std::min(f.seconds, told_s) : told_s;
     if (f.is_default && f.now) {
       before_s_[task] = f.seconds;
       before_now_[task] = true;

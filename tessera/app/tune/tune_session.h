@@ -160,6 +160,7 @@ class TuneSession {
   // Times the fastest of tasks that had a round beside their defaults.
   void confirm_fastest();
   void confirm(std::size_t task, const search::Observation& fastest);
+  double to_reference_of(const std::vector<measure::Measurement>& compared);
   // What compare() said of the finalists, as far as it may be believed.
   void take_compared(std::size_t task, const std::vector<Attempt>& attempts,
                      const std::vector<measure::Measurement>& compared,
