@@ -44,7 +44,7 @@ record::SessionRow session_row(const RecordOptions& options, const std::string& 
   row.options = record::without_secrets(options.command);
   row.threads = options.threads;
   row.seed = options.seed;
-  row.version = "0.1.0";
+  row.version = options.version.empty() ? TESSERA_VERSION : options.version;
   row.started = std::time(nullptr);
   row.state = "running";
   return row;

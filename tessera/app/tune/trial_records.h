@@ -23,6 +23,7 @@ struct RecordOptions {
   std::string command;                                 // noted in the session
   record::Subject subject = record::Subject::kKernel;  // of the records that are read
 };
+  std::string version = {};  // of the program, noted in the session; empty: without its commit
 
 // A plan of a model, timed as a whole in turns with the rules' plan.
 struct PlanTrial {

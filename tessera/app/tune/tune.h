@@ -63,6 +63,7 @@ struct TuneOptions {
   std::string database;  // file; empty: nothing is kept
   std::uint64_t seed = 1;
   std::string command;  // noted in the session
+  std::string version;  // of the program, likewise; empty: without its commit
 };
 
 struct TuneProgress {

@@ -130,11 +130,12 @@ Result<void> TuneSession::prepare() {
   TESSERA_TRY(std::unique_ptr<measure::Measurer> measurer,
               start_measurer(std::move(measured), options_.target, options_.measure));
   exclusive_ = exclusive_ && !measurer->capacity().elsewhere;
-  TESSERA_TRY(records_, TrialRecords::open(
-                            {options_.database, problem_.subjects, options_.target,
-                             options_.measure.threads, options_.seed, options_.command,
-                             in_place() ? record::Subject::kInPlace : record::Subject::kKernel},
-                            known));
+  TESSERA_TRY(records_,
+              TrialRecords::open({options_.database, problem_.subjects, options_.target,
+                                  options_.measure.threads, options_.seed, options_.command,
+                                  in_place() ? record::Subject::kInPlace : record::Subject::kKernel,
+                                  options_.version},
+                                 known));
   loop_ =
       std::make_unique<TrialLoop>(std::move(measurer), std::move(loop_tasks), kRepeats, &records_,
                                   [this](const Attempt& a, const measure::Measurement& m,

@@ -45,7 +45,7 @@ Result<fleet::AgentOptions> agent_options(const AgentArgs& args) {
   fleet::AgentOptions o;
   o.database = database_path(args.db);
   o.name = args.name.empty() ? default_name() : args.name;
-  o.version = version_number();
+  o.version = version_text();
   TESSERA_TRY(o.target, measure::ask_target(args.device));
   o.threads = target::measured_threads(o.target, args.threads);
   for (const std::string& text : args.labels) {

@@ -9,6 +9,4 @@ std::string version_text() {
   return commit.empty() ? TESSERA_VERSION : TESSERA_VERSION " (" + commit + ")";
 }
 
-std::string version_number() { return TESSERA_VERSION; }
-
 }  // namespace tessera::cli

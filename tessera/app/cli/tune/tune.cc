@@ -150,6 +150,7 @@ Result<app::TuneOptions> tune_options(const TuneArgs& args) {
   o.database = args.database;
   o.seed = args.seed;
   o.measure.seed = args.seed;
+  o.version = version_text();
   o.command = fmt::format(
       "--policy {} --learner {} --cost-model {} --objective {} --budget {} --trials {} "
       "--trials-per-task {}",
@@ -181,7 +182,7 @@ Result<void> use_agents(const TuneArgs& args, app::TuneOptions* options, Progres
   for (const app::TuneSubject& s : options->subjects) names.push_back(s.name);
   fleet.name = fmt::format("{}", fmt::join(names, " "));
   fleet.database = options->database;
-  fleet.version = version_number();
+  fleet.version = version_text();
   fleet.patience_s = args.agent_wait_s;
   fleet.interrupted = interrupted;
   fleet.note = [&line](const std::string& text) { line.say("tessera: " + text); };
