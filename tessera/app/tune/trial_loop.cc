@@ -78,12 +78,20 @@ void TrialLoop::collect(double timeout_s) {
   const Clock::time_point begin = Clock::now();
   const std::vector<measure::Measurement> done = measurer_->collect(timeout_s);
   times_.waiting += seconds_since(begin);
+  forget_doubted();
   for (const measure::Measurement& m : done) take(m);
   ++polls_;
   if (measurer_->machine().busy) ++busy_polls_;
   if (seconds_since(flushed_) < kFlushSeconds) return;
   records_->flush();
   flushed_ = Clock::now();
+}
+
+void TrialLoop::forget_doubted() {
+  for (const std::int64_t machine : measurer_->take_doubted()) {
+    const std::string note = records_->retract(machine);
+    if (on_doubt_) on_doubt_(machine, note);
+  }
 }
 
 void TrialLoop::take(measure::Measurement m) {
@@ -125,7 +133,7 @@ void TrialLoop::keep(const Attempt& attempt, const measure::Measurement& m, std:
   r.candidate = attempt.text;
   r.policy = attempt.policy;
   r.trial = trial;
-  records_->add(std::move(r));
+  records_->add(std::move(r), m.machine);
 }
 
 void TrialLoop::give_up(bool wait) {
@@ -148,6 +156,7 @@ std::vector<measure::Measurement> TrialLoop::compare(const std::vector<Attempt>&
   for (const Attempt& a : attempts) trials.push_back(trial_of(a, trials.size()));
   for (int repeats = 0;; ++repeats) {
     std::vector<measure::Measurement> compared = measurer_->compare(trials);
+    forget_doubted();
     const bool shared =
         !compared.empty() && memory_[compared[0].machine].is_disturbed(compared[0].memory_s);
     for (std::size_t i = 0; i < compared.size(); ++i) {

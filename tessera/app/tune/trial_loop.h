@@ -61,6 +61,10 @@ class TrialLoop {
   using OnEnd = std::function<std::optional<std::int64_t>(
       const Attempt& attempt, const measure::Measurement& m, bool disturbed)>;
 
+  // What a machine measured turned out to be false; its records are gone, or a note says why not.
+  using OnDoubt = std::function<void(std::int64_t machine, const std::string& note)>;
+  void on_doubt(OnDoubt tell) { on_doubt_ = std::move(tell); }
+
   // `records` must outlive it. An attempt whose time was disturbed is measured again up to
   // `repeats` times before it ends.
   TrialLoop(std::unique_ptr<measure::Measurer> measurer, std::vector<LoopTask> tasks, int repeats,
@@ -105,12 +109,14 @@ class TrialLoop {
   measure::Trial trial_of(const Attempt& attempt, std::uint64_t id) const;
   measure::Trial await(Pending pending);
   void take(measure::Measurement m);
+  void forget_doubted();
 
   std::unique_ptr<measure::Measurer> measurer_;
   std::vector<LoopTask> tasks_;
   int repeats_;
   TrialRecords* records_;
   OnEnd on_end_;
+  OnDoubt on_doubt_;
   std::map<std::uint64_t, Pending> pending_;
   std::uint64_t next_id_ = 1;
   std::int64_t lost_in_a_row_ = 0, disturbed_ = 0, disturbed_in_a_row_ = 0;

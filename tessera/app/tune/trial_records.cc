@@ -6,6 +6,7 @@
 
 #include "tessera/app/tune/record_update.h"
 #include "tessera/machine/target/match.h"
+#include "tessera/support/counted.h"
 #include "tessera/support/hash.h"
 #include "tessera/trials/record/database_name.h"
 #include "tessera/trials/record/explain.h"
@@ -113,13 +114,14 @@ Result<std::int64_t> TrialRecords::count(const std::string& task) const {
   return count;
 }
 
-void TrialRecords::add(record::Record record) {
+void TrialRecords::add(record::Record record, std::int64_t machine) {
   if (!store_) return;
   record.session = session_;
   record.target = target_text_;
   record.threads = options_.threads;
   record.seed = options_.seed;
   unsaved_.push_back(std::move(record));
+  unsaved_by_.push_back(machine);
 }
 
 bool TrialRecords::add_plan(const graph::Graph& imported, const PlanTrial& trial) {
@@ -175,8 +177,32 @@ bool TrialRecords::flush() {
   }
   if (unsaved_.empty()) return true;
   if (!written(store_->append(unsaved_))) return false;
+  for (std::size_t i = 0; i < unsaved_.size(); ++i) {
+    if (unsaved_by_[i] == 0) continue;
+    record::Record& r = saved_by_[unsaved_by_[i]].emplace_back();
+    r.task = unsaved_[i].task;
+    r.trial = unsaved_[i].trial;
+    r.schedule_digest = unsaved_[i].schedule_digest;
+  }
   unsaved_.clear();
+  unsaved_by_.clear();
   return true;
+}
+
+std::string TrialRecords::retract(std::int64_t machine) {
+  for (std::size_t i = unsaved_.size(); i-- > 0;) {
+    if (unsaved_by_[i] != machine) continue;
+    unsaved_.erase(unsaved_.begin() + static_cast<std::ptrdiff_t>(i));
+    unsaved_by_.erase(unsaved_by_.begin() + static_cast<std::ptrdiff_t>(i));
+  }
+  const auto saved = saved_by_.extract(machine);
+  if (saved.empty()) return "";
+  const Result<void> removed = store_->remove(session_, saved.mapped());
+  if (removed.ok()) return "";
+  return fmt::format(
+      "{} of them stay in session {} ({}): `tessera db prune --session {}` of the "
+      "database's owner removes it",
+      counted(saved.mapped().size(), "record"), session_, removed.error().message, session_);
 }
 
 bool TrialRecords::end(const std::string& state) {

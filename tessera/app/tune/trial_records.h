@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,8 +23,8 @@ struct RecordOptions {
   std::uint64_t seed = 1;
   std::string command;                                 // noted in the session
   record::Subject subject = record::Subject::kKernel;  // of the records that are read
-};
   std::string version = {};  // of the program, noted in the session; empty: without its commit
+};
 
 // A plan of a model, timed as a whole in turns with the rules' plan.
 struct PlanTrial {
@@ -55,7 +56,10 @@ class TrialRecords {
 
   // `record` with the session, the target, the threads and the seed filled in; on disk after
   // flush().
-  void add(record::Record record);
+  void add(record::Record record, std::int64_t machine = 0);
+  // Drops what a machine of a fleet measured in this session. Returns what is to be said where it
+  // stays in the database; empty: it is gone.
+  std::string retract(std::int64_t machine);
   // A trial of the model; on disk when it returns, or as flush() says.
   bool add_plan(const graph::Graph& imported, const PlanTrial& trial);
   // Those of earlier sessions on this machine with these threads, timed ones alone, oldest first.
@@ -77,6 +81,9 @@ class TrialRecords {
   std::unique_ptr<record::RecordStore> store_;  // null: nothing is kept
   std::int64_t session_ = 0, plans_ = 0;
   std::vector<record::Record> unsaved_;
+  std::vector<std::int64_t> unsaved_by_;  // machines
+  // By machine of a fleet: tasks, trials and steps of what is on disk.
+  std::map<std::int64_t, std::vector<record::Record>> saved_by_;
   Clock::time_point seen_ = Clock::now();
 };
 

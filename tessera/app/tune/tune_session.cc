@@ -40,6 +40,8 @@ constexpr double kRoundLeastTrained = 2;
 constexpr std::size_t kCalibrations = 9;
 // A candidate whose time was shared with other work is measured again this often.
 constexpr int kRepeats = 3;
+// In place of times that are not believed: longer than any, so that what is measured again counts.
+constexpr double kNotBelievedSeconds = 1e3;
 // Policy of the records of defaults.
 constexpr const char* kDefault = "default";
 double overrun_of(double budget_s) {
@@ -140,6 +142,9 @@ Result<void> TuneSession::prepare() {
       std::make_unique<TrialLoop>(std::move(measurer), std::move(loop_tasks), kRepeats, &records_,
                                   [this](const Attempt& a, const measure::Measurement& m,
                                          bool disturbed) { return take(a, m, disturbed); });
+  loop_->on_doubt([this](std::int64_t machine, const std::string& note_of_records) {
+    distrust(machine, note_of_records);
+  });
   TESSERA_TRY(searches_, TuneSearches::make(options_, problem_, records_, exclusive_,
                                             [this](const std::string& line) { note(line); }));
   return {};
@@ -426,6 +431,8 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
       searches_->correct(a.task, a.candidate, (result.seconds + a.incumbent_s) / 2);
   } else {
     searches_->task(a.task).observe({&result, 1});
+    if (m.machine != 0 && measure::is_timed(m.outcome))
+      measured_by_[m.machine].push_back({a.task, a.candidate, a.text});
   }
   if (m.outcome == measure::Outcome::kCompilerBug) note(m.reason);
   if (!measure::is_timed(m.outcome)) note_failure(a.task, measure::to_text(m.outcome), m.reason);
@@ -440,6 +447,23 @@ std::optional<std::int64_t> TuneSession::take(const Attempt& a, const measure::M
   const std::int64_t number = trials_ + 1;
   end_trial(a);
   return number;
+}
+
+void TuneSession::distrust(std::int64_t machine, const std::string& note_of_records) {
+  if (!note_of_records.empty()) note(note_of_records);
+  calibrations_.erase(machine);
+  const auto measured = measured_by_.extract(machine);
+  if (measured.empty()) return;
+  for (const Measured& of_it : measured.mapped()) {
+    searches_->correct(of_it.task, of_it.candidate, kNotBelievedSeconds);
+    timed_now_[of_it.task].erase(of_it.text);
+    // The finals time the default beside the best, so the session has one before it ends.
+    if (of_it.candidate == searches_->space(of_it.task).preferred())
+      defaults_s_[of_it.task].clear();
+    // For others to measure.
+    const search::TrialResult lost{of_it.candidate, measure::Outcome::kWorkerLost, 0};
+    searches_->task(of_it.task).observe({&lost, 1});
+  }
 }
 
 void TuneSession::time_default(std::size_t task, double seconds) {

@@ -169,6 +169,8 @@ class TuneSession {
   std::optional<std::int64_t> take(const Attempt& attempt, const measure::Measurement& m,
                                    bool disturbed);
   void end_trial(const Attempt& attempt);
+  // Of a machine that tells what others do not measure: as if it had measured nothing.
+  void distrust(std::int64_t machine, const std::string& note_of_records);
   // Another time of the default, in this session.
   void time_default(std::size_t task, double seconds);
   void note_failure(std::size_t task, const std::string& outcome, const std::string& reason);
@@ -213,6 +215,12 @@ class TuneSession {
   std::optional<double> until_s_;
   double reference_s_ = 0;  // of the calibration kernel; 0: not known yet
   std::map<std::int64_t, std::deque<double>> calibrations_;  // by machine: the last ones
+  struct Measured {
+    std::size_t task = 0;
+    decide::Candidate candidate;
+    std::string text;
+  };
+  std::map<std::int64_t, std::vector<Measured>> measured_by_;  // by machine of a fleet
   std::vector<double> compared_best_s_;  // per task: the winner of the finals; 0: there were none
   ConfirmedGains gains_;
   std::set<std::size_t> to_confirm_;                      // tasks that had a round since

@@ -58,6 +58,7 @@ class Database final : public RecordStore {
   Result<void> add_tasks(const std::vector<TaskRow>& tasks) override;
   // On disk when it returns.
   Result<void> append(const std::vector<Record>& records) override;
+  Result<void> remove(std::int64_t session, const std::vector<Record>& records) override;
 
   // An older program wrote it: its tasks may have other keys and its records no steps.
   Result<bool> is_outdated() const;

@@ -94,6 +94,24 @@ Result<std::int64_t> Database::copy_from(const Database& other) {
   return done.error();
 }
 
+Result<void> Database::remove(std::int64_t session, const std::vector<Record>& records) {
+  if (records.empty()) return {};
+  const std::lock_guard lock(impl_->writing);
+  return impl_->connection.transact([&]() -> Result<void> {
+    TESSERA_TRY(Statement gone, impl_->connection.prepare(
+                                    "DELETE FROM records WHERE session = ? AND trial = ? AND "
+                                    "digest = ? AND task = (SELECT id FROM texts WHERE text = ?)"));
+    for (const Record& r : records) {
+      gone.bind(0, session);
+      gone.bind(1, r.trial);
+      gone.bind(2, r.schedule_digest);
+      gone.bind(3, r.task);
+      TESSERA_DO(gone.finish());
+    }
+    return {};
+  });
+}
+
 Result<Pruned> Database::prune(const PruneFilter& filter, bool only_count) {
   const std::lock_guard lock(impl_->writing);
   const Connection& connection = impl_->connection;

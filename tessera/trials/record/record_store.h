@@ -35,6 +35,9 @@ class RecordStore {
   virtual Result<void> add_tasks(const std::vector<TaskRow>& tasks) = 0;  // again: no change
   // All or nothing. Ids are given in order; those in `records` are ignored.
   virtual Result<void> append(const std::vector<Record>& records) = 0;
+  // Those of the session that have the task, the trial and the steps (by their digest) of one of
+  // `records`. kIo where whoever asks may not delete.
+  virtual Result<void> remove(std::int64_t session, const std::vector<Record>& records) = 0;
 
   // In order of id. Stops early when `visit` returns false. `visit` must not write to the store.
   virtual Result<void> visit(const Filter& filter,
