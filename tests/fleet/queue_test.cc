@@ -312,7 +312,7 @@ TEST_P(QueueTest, TablesOfAnEarlierVersionAreMadeAnew) {
 TEST_P(QueueTest, ARoleThatIsAnAgentMayDoNothingElse) {
   if (!server()) GTEST_SKIP() << "files have no roles";
   Queue owner = open();
-  const Ids ids = owner.enqueue(1, trials(3)).value();
+  const Ids ids = owner.enqueue(8, trials(3)).value();
   const auto* postgres = tessera::testing::PostgresServer::get();
   const std::string database = place("a").substr(14, place("a").find('?') - 14);
   postgres->sql(database, "CREATE ROLE \"an agent\" LOGIN");
@@ -349,7 +349,7 @@ TEST_P(QueueTest, ARoleThatIsAnAgentMayDoNothingElse) {
     EXPECT_TRUE(roster.remove_agent(agent).ok());
     EXPECT_FALSE(queue->connection()->execute("DELETE FROM trials").ok());
     EXPECT_FALSE(queue->connection()->execute("UPDATE records SET seconds = 0").ok());
-    EXPECT_EQ(queue->enqueue(1, trials(1)).ok(), tuner);
+    EXPECT_EQ(queue->enqueue(8, trials(1)).ok(), tuner);
     EXPECT_EQ(roster.open_tuning({.name = "t"}, "").ok(), tuner);
   }
   postgres->sql(database, "DROP OWNED BY \"an agent\"; DROP ROLE \"an agent\"");
