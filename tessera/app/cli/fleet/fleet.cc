@@ -16,7 +16,10 @@ Result<fleet::Queue> open_queue(const FleetArgs& args) {
   TESSERA_TRY([[maybe_unused]] const record::Database there,
               record::is_server_url(place) ? record::Database::open(place)
                                            : record::Database::open_read_only(place));
-  return fleet::Queue::open(place);
+  TESSERA_TRY(fleet::Queue queue, fleet::Queue::open(place));
+  // Whose role may not delete leaves it to the owner.
+  (void)fleet::Roster(queue).forget_old();
+  return queue;
 }
 
 namespace {
