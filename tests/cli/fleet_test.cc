@@ -158,6 +158,20 @@ TEST_F(Fleet, AnAgentThatSleptReportsTooLate) {
   EXPECT_EQ(sleeper->wait().code, 143);
 }
 
+TEST_F(Fleet, AWeightSetsTheTurnsOfATuning) {
+  const auto one = agent("one");
+  until([&] { return agents() == 1; });
+  const Finished done = run(tune({"--trials", "20", "--weight", "4"}));
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_GT(ask("SELECT count(*) FROM tessera.trials WHERE turn <> floor(turn)"), 0)
+      << "a weight of 4 has four trials a turn";
+  EXPECT_EQ(ask("SELECT count(*) FROM tessera.trials WHERE 4 * turn <> floor(4 * turn)"), 0);
+  const std::string version =
+      Json::parse(run({"db", "list", "--db", url_, "--json"}).out)["sessions"][0]["version"];
+  EXPECT_EQ("tessera " + version + "\n", run({"--version"}).out);
+  EXPECT_EQ(run(tune({"--weight", "0"})).code, 2);
+}
+
 TEST_F(Fleet, TheServerGoesAwayAndComesBack) {
   const auto one = agent("one"), two = agent("two");
   until([&] { return agents() == 2; });

@@ -47,7 +47,7 @@ struct TuneArgs {
   std::string level = "kernel";
   std::string database = database_path("");
   std::string plan, artifact, simulate, plot, agents;
-  double agent_wait_s = 60;
+  double agent_wait_s = 60, weight = 1;
   int seeds = 3;
   std::int64_t trials = 0, trials_per_task = 0, trials_in_place = 0, plans = 0;
   int threads = 0;
@@ -184,6 +184,7 @@ Result<void> use_agents(const TuneArgs& args, app::TuneOptions* options, Progres
   fleet.database = options->database;
   fleet.version = version_text();
   fleet.patience_s = args.agent_wait_s;
+  fleet.weight = args.weight;
   fleet.interrupted = interrupted;
   fleet.note = [&line](const std::string& text) { line.say("tessera: " + text); };
   options->start_measurer = [fleet](std::vector<measure::MeasuredTask> tasks,
@@ -600,6 +601,9 @@ void add_tune(Flags& app, std::function<int()>* run) {
                   "number, or label=NAME=VALUE");
   sub->add_duration("--agent-wait", args->agent_wait_s,
                     "With --agents: how long none may be there that fits");
+  sub->add_option("--weight", args->weight,
+                  "With --agents: share of them, beside other tunings of the database")
+      ->check(range(0.01, 100.0));
   const Option* policy = add_search_flags(*sub, *args);
   add_simulation_flags(*sub, *args);
   sub->add_flag("--json", args->json, "Print JSON");
