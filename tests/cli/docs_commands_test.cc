@@ -2,6 +2,7 @@
 #include <filesystem>
 #include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -78,7 +79,8 @@ std::string mistake_in(const std::vector<std::string>& words) {
   std::vector<std::string> command;
   std::size_t at = 1;
   const auto is_group = [&] {
-    return command.empty() || command[0] == "db" || command[0] == "dataset" || command[0] == "lm";
+    const std::set<std::string> groups = {"dataset", "db", "fleet", "lm", "machine"};
+    return command.empty() || groups.contains(command[0]);
   };
   while (at < words.size() && command.size() < 2 && is_group() &&
          std::regex_match(words[at], name_of_command)) {
@@ -126,6 +128,9 @@ TEST(DocsCommands, MistakesAreFound) {
   EXPECT_EQ(mistake_in({"tessera", "run", "model.onnx", "--input", "x.npy"}), "no flag --input");
   EXPECT_EQ(mistake_in({"tessera", "runn", "model.onnx"}), "no such command");
   EXPECT_EQ(mistake_in({"tessera", "db", "list", "--db", "a.db"}), "");
+  EXPECT_EQ(mistake_in({"tessera", "fleet", "status", "--watch"}), "");
+  EXPECT_EQ(mistake_in({"tessera", "fleet", "drain", "--watch"}), "no flag --watch");
+  EXPECT_EQ(mistake_in({"tessera", "fleet", "statues"}), "no such command");
 }
 
 }  // namespace
