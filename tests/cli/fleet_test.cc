@@ -158,6 +158,61 @@ TEST_F(Fleet, AnAgentThatSleptReportsTooLate) {
   EXPECT_EQ(sleeper->wait().code, 143);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+// `tessera ARGS...` on a machine whose clock is wrong by so many hours.
+std::unique_ptr<Background> hours_off(int hours, const std::vector<std::string>& args) {
+  ::setenv("LD_PRELOAD", TESSERA_HOURS_OFF, 1);
+  ::setenv("TESSERA_TEST_HOURS_OFF", std::to_string(hours).c_str(), 1);
+  auto started = std::make_unique<Background>(args);
+  ::unsetenv("LD_PRELOAD");
+  ::unsetenv("TESSERA_TEST_HOURS_OFF");
+  return started;
+}
+
+// Leases and heartbeats are by the clock of the server alone.
+TEST_F(Fleet, ClocksThatAreHoursApartDoNoHarm) {
+  const auto agent_off = [&](int hours, const std::string& name) {
+    return hours_off(hours, {"agent", "--db", url_, "--name", name, "--threads", "1", "--lease",
+                             "2s", "--json"});
+  };
+  const auto ahead = agent_off(5, "ahead"), behind = agent_off(-5, "behind");
+  until([&] { return agents() == 2; });
+  const auto tuning = hours_off(3, tune({"--trials", "60"}));
+  freeze_busy(*behind, "behind");
+  const std::int64_t early = ask("SELECT count(*) FROM tessera.attempts WHERE outcome = 2");
+  EXPECT_LE(early, 64) << "only what the frozen one held";
+  until([&] { return ask("SELECT count(*) FROM tessera.attempts WHERE outcome = 2") > 0; });
+  behind->signal(SIGCONT);
+  const Finished done = tuning->wait();
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_EQ(Json::parse(done.out)["trials"], 60);
+  EXPECT_GE(ask("SELECT started - extract(epoch FROM now())::bigint FROM tessera.sessions"), 9000)
+      << "the fault did not happen";
+  EXPECT_EQ(ask("SELECT count(*) FROM tessera.attempts a JOIN tessera.agents g ON g.id = a.agent "
+                "WHERE a.outcome = 2 AND g.name = 'ahead'"),
+            0)
+      << "it beat in time";
+  const Json now = status();
+  ASSERT_EQ(now["agents"].size(), 2u) << now;
+  for (const Json& a : now["agents"]) EXPECT_LT(std::abs(a["seen_s"].get<double>()), 30) << now;
+  EXPECT_EQ(history(), "");
+}
+#endif
+
+TEST_F(Fleet, ProgramsOfOtherCommitsAreOtherVersions) {
+  const auto one = agent("one");
+  until([&] { return agents() == 1; });
+  const Finished version = run({"--version"});
+  const std::string mine = status()["agents"][0]["version"];
+  EXPECT_EQ("tessera " + mine + "\n", version.out);
+  ASSERT_NE(ask("UPDATE tessera.agents SET version = '0.1.0 (0000000000)' RETURNING 1"), -1);
+  const Finished nobody = run(tune({"--trials", "8", "--agent-wait", "1s"}));
+  EXPECT_EQ(nobody.code, 6);
+  EXPECT_NE(nobody.err.find("one (runs version 0.1.0 (0000000000), this is " + mine + ")"),
+            std::string::npos)
+      << nobody.err;
+}
+
 TEST_F(Fleet, AWeightSetsTheTurnsOfATuning) {
   const auto one = agent("one");
   until([&] { return agents() == 1; });
@@ -170,6 +225,25 @@ TEST_F(Fleet, AWeightSetsTheTurnsOfATuning) {
       Json::parse(run({"db", "list", "--db", url_, "--json"}).out)["sessions"][0]["version"];
   EXPECT_EQ("tessera " + version + "\n", run({"--version"}).out);
   EXPECT_EQ(run(tune({"--weight", "0"})).code, 2);
+}
+
+TEST_F(Fleet, PruningRemovesTheTrialsOfTuningsThatEnded) {
+  {
+    const auto one = agent("one");
+    until([&] { return agents() == 1; });
+    ASSERT_EQ(run(tune({"--trials", "8"})).code, 0);
+  }
+  ASSERT_GT(trials(2), 0);
+  const std::vector<std::string> prune = {"db", "prune", "--db", url_, "--older", "365"};
+  EXPECT_EQ(run(prune).out, "removed 0 records and 0 sessions\n") << "it ended just now";
+  ASSERT_NE(ask("UPDATE tessera.tunings SET seen = seen - 86400001 RETURNING 1"), -1);
+  std::vector<std::string> dry = prune;
+  dry.push_back("--dry-run");
+  EXPECT_EQ(run(dry).out, "would remove 0 records and 0 sessions\n");
+  EXPECT_GT(trials(2), 0);
+  EXPECT_EQ(run(prune).out,
+            "removed 0 records and 0 sessions\nremoved the trials of 1 ended tuning\n");
+  EXPECT_EQ(trials(2), 0);
 }
 
 TEST_F(Fleet, TheServerGoesAwayAndComesBack) {
