@@ -20,8 +20,8 @@ from ._binding import IOBinding, OrtValue
 from ._model import Error, Model, Session, TensorInfo, compile, load
 from ._native import version as _version
 from ._onnx import ModelMetadata
-from ._options import (ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions, get_available_providers,
-                       get_device, set_default_logger_severity)
+from ._options import (ExecutionMode, GraphOptimizationLevel, RunOptions, SessionOptions, get_all_providers,
+                       get_available_providers, get_device, set_default_logger_severity)
 from ._quantize import Quantised, quantize
 from ._session import InferenceSession, NodeArg
 from ._text import LanguageModel, generate
@@ -40,7 +40,7 @@ def from_torch(module: Any, args: Any = (), kwargs: Any = None, **options: Any) 
 __all__ = [
     "Error", "ExecutionMode", "GraphOptimizationLevel", "IOBinding", "InferenceSession", "LanguageModel", "Model",
     "ModelMetadata", "NodeArg", "OrtValue", "Progress", "Quantised", "RunOptions", "Session", "SessionOptions",
-    "TensorInfo", "Tuning", "compile", "from_torch", "generate", "get_available_providers", "get_device", "load",
-    "program", "quantize", "set_default_logger_severity", "tune",
+    "TensorInfo", "Tuning", "compile", "from_torch", "generate", "get_all_providers", "get_available_providers", "get_device",
+    "load", "program", "quantize", "set_default_logger_severity", "tune",
 ]
 del annotations

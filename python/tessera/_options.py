@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import ctypes
+import warnings
 from enum import IntEnum
-from typing import Any
+from typing import Any, Mapping, Optional, Sequence
+
+_GPU, _CPU = "CUDAExecutionProvider", "CPUExecutionProvider"
 
 
 class GraphOptimizationLevel(IntEnum):
@@ -34,7 +37,13 @@ class SessionOptions:
         self.graph_optimization_level = GraphOptimizationLevel.ORT_ENABLE_ALL
         self.execution_mode = ExecutionMode.ORT_SEQUENTIAL
         self.enable_profiling = False
+        self.profile_file_prefix = "onnxruntime_profile_"
+        self.optimized_model_filepath = ""
+        self.enable_mem_pattern = self.enable_mem_reuse = self.enable_cpu_mem_arena = True
+        self.use_deterministic_compute = False
+        self.logid = ""
         self.log_severity_level = 2
+        self.log_verbosity_level = 0
         self._dims: dict[str, int] = {}
         self._entries: dict[str, str] = {}
 
@@ -55,7 +64,9 @@ class RunOptions:
     """As ``onnxruntime.RunOptions``: taken and ignored."""
 
     def __init__(self) -> None:
+        self.logid = ""
         self.log_severity_level = 2
+        self.log_verbosity_level = 0
         self._entries: dict[str, Any] = {}
 
     def add_run_config_entry(self, key: str, value: str) -> None:
@@ -73,7 +84,28 @@ def _has_cuda() -> bool:
 
 def get_available_providers() -> list[str]:
     """Names that `InferenceSession(providers=...)` tells apart: that of GPUs where there is one, and of processors."""
-    return (["CUDAExecutionProvider"] if _has_cuda() else []) + ["CPUExecutionProvider"]
+    return ([_GPU] if _has_cuda() else []) + [_CPU]
+
+
+def get_all_providers() -> list[str]:
+    """Those that there are on some machine."""
+    return [_GPU, _CPU]
+
+
+def chosen_provider(providers: Optional[Sequence[Any]],
+                    options: Optional[Sequence[Any]]) -> tuple[bool, Mapping[str, Any]]:
+    """Whether the first of them that is here means a GPU, and its options. As ONNX Runtime does, those that are not here
+    are passed over with a warning, and a processor is always there in the end.
+    """
+    for i, provider in enumerate(providers or ()):
+        name, settings = provider if isinstance(provider, tuple) else (provider, (options or {i: {}})[i])
+        if name in (_GPU, "TensorrtExecutionProvider") and _has_cuda():
+            return True, settings or {}
+        if name in (_CPU, "TesseraExecutionProvider"):
+            break
+        warnings.warn(f"provider {name!r} is not available and is passed over; available are: "
+                      f"{', '.join(get_available_providers())}", stacklevel=3)
+    return False, {}
 
 
 def get_device() -> str:

@@ -13,7 +13,7 @@ from ._binding import IOBinding, OrtValue
 from ._lengths import Buckets, Shape, shapes_of, sizes_of
 from ._model import Model, PathLike, TensorInfo, compile
 from ._onnx import Declared, ElementTypes, ModelMetadata, graph_values, model_metadata
-from ._options import SessionOptions
+from ._options import SessionOptions, chosen_provider
 
 _LOG = logging.getLogger("tessera")
 # Programs of one session that are kept: on processors they share their weights.
@@ -26,6 +26,9 @@ _TYPES = {
     "f16": "float16", "f32": "float", "f64": "double", "bool": "bool", "bf16": "bfloat16", "i8": "int8", "i16": "int16",
     "i32": "int32", "i64": "int64", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64",
 }
+
+# NumPy's name of each type where it is another one.
+_NUMPY = {**{name: name for name in _TYPES.values()}, "float": "float32", "double": "float64"}
 
 
 class NodeArg(NamedTuple):
@@ -44,15 +47,28 @@ def _of_model(tensors: Sequence[TensorInfo]) -> list[NodeArg]:
     return [NodeArg(t.name, list(t.shape or ()), f"tensor({_TYPES[t.dtype]})") for t in tensors]
 
 
+def _array(value: Any, node: NodeArg) -> Any:
+    """Arrays and tensors as they are; a number or a list as an array of the declared type."""
+    if hasattr(value, "shape"):
+        return value
+    import numpy
+
+    kind = node.type[len("tensor("):-1]
+    if kind == "bfloat16":
+        raise TypeError(f"NumPy has no bfloat16: give input {node.name!r} as a PyTorch tensor")
+    return numpy.asarray(value, _NUMPY.get(kind))
+
+
 class InferenceSession:
-    """Runs an ONNX model as ``onnxruntime.InferenceSession`` does, also from several threads. A model whose shapes are fixed is compiled at once,
-    another one when it is first run with new shapes of its inputs, or by :meth:`warm_up`.
+    """Runs an ONNX model as ``onnxruntime.InferenceSession`` does, also from several threads. A model whose shapes are
+    fixed is compiled at once, another one when it is first run with new shapes of its inputs, or by :meth:`warm_up`.
 
     ``programs``: how many compiled shapes are kept, those used last (32; 8 on a GPU). ``buckets``, for example
     ``{"sequence": [16, 32, 64]}``: inputs are padded with zeros to the next of these sizes, and outputs are cut, so that
     three programs serve all lengths. That is for models that take no notice of padding, as those with an attention
     mask: the first padded inputs are also run alone, and where results differ, buckets are given up with a warning.
-    ``sess_options`` sets threads and free dimensions; of ``providers``, CUDAExecutionProvider first compiles for a GPU.
+    ``sess_options`` sets threads and free dimensions. The first of ``providers`` that is here counts: CUDAExecutionProvider
+    compiles for a GPU, all others for the processor.
     ``plan``, ``dtype``, ``cost_model``, ``fast_math`` and ``values`` are those of :func:`compile`. Other arguments are
     taken and ignored.
     """
@@ -66,9 +82,9 @@ class InferenceSession:
         self._source = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
         self._options = sess_options if sess_options is not None else SessionOptions()
         self._dims = dict(getattr(sess_options, "_dims", {}))
-        first = (providers or [None])[0]
-        name, settings = first if isinstance(first, tuple) else (first, (provider_options or [{}])[0])
-        on_gpu = name in ("CUDAExecutionProvider", "TensorrtExecutionProvider")
+        if getattr(sess_options, "optimized_model_filepath", ""):
+            warnings.warn("optimized_model_filepath: Tessera writes no optimized model", stacklevel=2)
+        on_gpu, settings = chosen_provider(providers, provider_options)
         self._how = {
             "threads": int(getattr(sess_options, "intra_op_num_threads", 0) or 0), "target": "cuda" if on_gpu else None,
             "device": int(settings.get("device_id", 0)) if on_gpu else 0, "plan": plan, "dtype": dtype,
@@ -155,7 +171,7 @@ class InferenceSession:
         for name in input_feed:
             if name not in names:
                 raise ValueError(f"no input {name!r}; inputs are: {', '.join(names)}")
-        inputs = [input_feed[name] for name in names]
+        inputs = [_array(input_feed[node.name], node) for node in self._inputs]
         buckets = self._buckets
         known, outputs = self._run_padded(buckets, inputs) if buckets else self._run(inputs)
         if not output_names:
@@ -212,6 +228,14 @@ class InferenceSession:
 
     def get_providers(self) -> list[str]:
         return ["TesseraExecutionProvider"]
+
+    def get_provider_options(self) -> dict[str, dict[str, str]]:
+        how = {"device_id": str(self._how["device"])} if self._how["target"] else {}
+        return {name: dict(how) for name in self.get_providers()}
+
+    def end_profiling(self) -> str:
+        """The name of no file: nothing is profiled (`tessera bench --profile` does)."""
+        return ""
 
     def set_providers(self, providers: Sequence[Any], provider_options: Any = None) -> None:
         """Ignored: a session stays where it was made."""

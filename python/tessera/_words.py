@@ -24,7 +24,7 @@ _SAID = (
     (re.compile(r"--shape (\S+:\w[\wx]*)"), _shape),
     (re.compile(r"--batch (-?\d+)"), r"batch=\1"),
     (re.compile(r"--value NAME=VALUE"), "values={NAME: VALUE}"),
-    (re.compile(r"--(dtype|weights|target|emit) (\w+)"), r'\1="\2"'),
+    (re.compile(r"--(dtype|weights|target|emit) (\w+(?:-\w+)*)"), r'\1="\2"'),
     (re.compile(r"--shape\b"), "shapes="),
     (re.compile(r"--max-loop-steps N allows"), "`tessera run --max-loop-steps N` allows"),
     (re.compile(r"--(cc|plan|strict|threads)\b"), r"\1="),

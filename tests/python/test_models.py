@@ -6,9 +6,12 @@ import subprocess
 import tempfile
 import threading
 import unittest
+from unittest import mock
 
 import numpy as np
 import tessera
+from tessera import _session
+from tessera._options import chosen_provider
 
 
 def mlp_file(folder):
@@ -180,6 +183,7 @@ class ModelTest(unittest.TestCase):
         self.assertEqual(in_python("steps; --max-loop-steps N allows more"),
                          "steps; `tessera run --max-loop-steps N` allows more")
         self.assertEqual(in_python("--shape x:5 or --weights file"), 'shapes={"x": (5,)} or weights="file"')
+        self.assertEqual(in_python("or --target x86-64-v3."), 'or target="x86-64-v3".')
 
     def test_models_go_to_other_processes(self):
         again = pickle.loads(pickle.dumps(self.model))
@@ -244,6 +248,47 @@ class SessionTest(unittest.TestCase):
         np.testing.assert_array_equal(session.run(["y"], {"x": x}, ort.RunOptions())[0], np.abs(x))
         self.assertIn("1 compiled", repr(session))
         self.assertEqual(session.get_overridable_initializers(), [])
+
+    def test_providers_that_are_not_here_are_passed_over(self):
+        x = np.array([[1, -2, 3]], np.float32)
+        here = mock.patch("tessera._options._has_cuda", return_value=False)
+        for providers in (["CUDAExecutionProvider", "CPUExecutionProvider"], ["TensorrtExecutionProvider"],
+                          [("CUDAExecutionProvider", {"device_id": 1}), "CPUExecutionProvider"]):
+            with self.subTest(providers=providers), here:
+                with self.assertWarnsRegex(UserWarning, "ExecutionProvider' is not available .*: CPUExecutionProvider$"):
+                    session = tessera.InferenceSession(symbolic_model(), providers=providers)
+                np.testing.assert_array_equal(session.run(None, {"x": x})[0], np.abs(x))
+                self.assertEqual(session.get_provider_options(), {"TesseraExecutionProvider": {}})
+        with mock.patch("tessera._options._has_cuda", return_value=True):
+            for providers, options in ((["CPUExecutionProvider", "CUDAExecutionProvider"], None),
+                                       (["TesseraExecutionProvider"], [{"device_id": 1}])):
+                self.assertEqual(chosen_provider(providers, options), (False, {}))
+            self.assertEqual(chosen_provider(["CUDAExecutionProvider"], [{"device_id": 1}]), (True, {"device_id": 1}))
+            with self.assertWarnsRegex(UserWarning, "'DmlExecutionProvider' is not available"):
+                self.assertEqual(chosen_provider(["DmlExecutionProvider", "CUDAExecutionProvider"], None), (True, {}))
+        self.assertEqual(tessera.get_all_providers(), ["CUDAExecutionProvider", "CPUExecutionProvider"])
+
+    def test_options_that_scripts_set(self):
+        options = tessera.SessionOptions()
+        for name in ("enable_mem_pattern", "enable_mem_reuse", "enable_cpu_mem_arena"):
+            self.assertIs(getattr(options, name), True, name)
+        self.assertEqual((options.log_verbosity_level, tessera.RunOptions().log_verbosity_level), (0, 0))
+        self.assertEqual(options.optimized_model_filepath, "")
+        options.optimized_model_filepath = "/tmp/optimized.onnx"
+        with self.assertWarnsRegex(UserWarning, "^optimized_model_filepath: Tessera writes no optimized model"):
+            session = tessera.InferenceSession(symbolic_model(), options)
+        self.assertEqual(session.end_profiling(), "")
+
+    def test_numbers_and_lists_have_the_declared_type(self):
+        session = tessera.InferenceSession(symbolic_model())
+        np.testing.assert_array_equal(session.run(None, {"x": [[1, -2, 3], [4, 5, -6]]})[0], [[1, 2, 3], [4, 5, 6]])
+        with self.assertRaisesRegex(ValueError, "could not convert string"):
+            session.run(None, {"x": ["one"]})
+        node = tessera.NodeArg("x", [2], "tensor(int64)")
+        self.assertEqual(_session._array([1, 2], node).dtype, np.int64)
+        self.assertEqual(_session._array(1.5, node._replace(type="tensor(double)")).dtype, np.float64)
+        with self.assertRaisesRegex(TypeError, "NumPy has no bfloat16: give input 'x'"):
+            _session._array([1], node._replace(type="tensor(bfloat16)"))
 
     def test_bound_inputs_and_outputs(self):
         session = tessera.InferenceSession(symbolic_model())
