@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Mapping, Optional, Sequence, Union
 
 from ._model import Error, PathLike
-from ._tune import _said, _words
+from ._tune import _said, _words, warn_of
 
 Arrays = Mapping[str, Any]
 
@@ -34,7 +34,8 @@ def quantize(model: PathLike, /, *, output: PathLike,
     """Writes an ONNX file or "zoo:NAME" with layers in int8 to ``output`` and returns a :class:`Quantised`.
 
     calibration: .npz files, folders of them, dictionaries of arrays by input, or "random". keep: nodes that stay float.
-    Other flags of `tessera quantize` go by name: ``scheme="int8-dynamic"``, ``method="mse"``, ``tolerance="top1=0.99"``.
+    Other flags of `tessera quantize` go by name: ``scheme="int8-dynamic"``, ``method="mse"``, ``tolerance="top1=0.99"``,
+    which is warned about where it does not hold.
     """
     given = [calibration] if isinstance(calibration, (str, os.PathLike)) else list(calibration or ())
     with tempfile.TemporaryDirectory(prefix="tessera-") as folder:
@@ -55,5 +56,6 @@ def quantize(model: PathLike, /, *, output: PathLike,
         done = subprocess.run(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if not done.stdout.strip():
         raise Error(_said(done.stderr.splitlines(), "quantize", done.returncode))
+    warn_of(done.stderr.splitlines())
     report = json.loads(done.stdout)
     return Quantised(report["output"], report.get("cosine"), report.get("top1"), report)

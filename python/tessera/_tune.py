@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-from dataclasses import dataclass, field
+import warnings
+from dataclasses import dataclass, field, fields
 from typing import Any, Callable, IO, Mapping, Optional, Sequence, Union
 
 from ._bar import Bar, is_watched
@@ -19,22 +20,31 @@ from ._words import in_python
 
 @dataclass
 class Progress:
-    """Where a tuning stands; times in seconds, 0 as long as they are not known."""
+    """Where a tuning stands; times in seconds, 0 as long as they are not known. ``agents``, ``queued`` and
+    ``trials_per_s`` are of tunings that agents measure for.
+    """
 
-    phase: str
-    task: str
-    trials: int
-    failures: int
-    before_s: float
-    after_s: float
-    elapsed_s: float
-    remaining_s: float
+    phase: str = ""
+    task: str = ""
+    trials: int = 0
+    failures: int = 0
+    before_s: float = 0.0
+    after_s: float = 0.0
+    elapsed_s: float = 0.0
+    remaining_s: float = 0.0
+    agents: int = 0
+    queued: int = 0
+    trials_per_s: float = 0.0
+
+
+_PROGRESS = {f.name for f in fields(Progress)}
 
 
 @dataclass
 class Tuning:
     """What a tuning found. ``plan``: path of the plan, which :func:`compile` takes; ``before_s`` and ``after_s``: the
-    time of the model with default schedules and with the plan; ``report``: all that `tessera tune --json` prints.
+    time of the model with default schedules and with the plan; ``report``: all that `tessera tune --json` prints;
+    ``unproved``: path of a plan that is faster kernel by kernel, which could not be shown for the whole model.
     """
 
     plan: str
@@ -42,6 +52,7 @@ class Tuning:
     after_s: float
     interrupted: bool = False
     report: dict[str, Any] = field(default_factory=dict, repr=False)
+    unproved: Optional[str] = None
 
     @property
     def gain(self) -> float:
@@ -91,6 +102,14 @@ def _said(lines: Sequence[str], command: str, code: int) -> str:
     return in_python(text) or f"tessera {command} ended with {code}"
 
 
+def warn_of(lines: Sequence[str]) -> None:
+    """What the program remarked on is a warning of whoever called the function that ran it."""
+    for line in lines:
+        if line.startswith("tessera: "):
+            text = line.removeprefix("tessera: ").removeprefix("warning: ")
+            warnings.warn(in_python(text), stacklevel=3)
+
+
 def _beside(model: str) -> str:
     """NAME.plan beside the model; of a built-in one here."""
     return (model[4:].split("@")[0] if model.startswith("zoo:") else os.path.splitext(model)[0]) + ".plan"
@@ -103,7 +122,8 @@ def _follow(stream: IO[str], progress: Optional[Callable[[Progress], Any]], said
             said.append(line.rstrip("\n"))
         elif progress is not None and not failures:
             try:
-                progress(Progress(**json.loads(line)))
+                told = json.loads(line)
+                progress(Progress(**{name: told[name] for name in _PROGRESS & told.keys()}))
             except BaseException as e:  # raised in the caller's thread
                 failures.append(e)
 
@@ -116,9 +136,9 @@ def tune(model: PathLike, /, *, budget: Union[str, float, None] = None, trials: 
     """Searches for faster schedules of an ONNX file or "zoo:NAME" by measuring, and returns a :class:`Tuning`.
 
     budget: wall clock, "90s", "2m", "1h30m" or seconds; trials: how many candidates to measure. Without both: 10 minutes.
-    threads: of the tuned code, 0: one per core. plan: file to write (default: NAME.plan beside the model). db: file that
-    keeps all records, so that a later call goes on. progress: called with a :class:`Progress`, or whether to show a bar
-    (default: on terminals and in notebooks). Other flags of `tessera tune` go by name: ``policy="genetic"``,
+    threads: of the tuned code, 0: one per core. plan: file to write (default: NAME.plan beside the model). db: file or
+    URL that keeps all records, so that a later call goes on (default: $TESSERA_DB, else none). progress: called with a
+    :class:`Progress`, or whether to show a bar (default: on terminals and in notebooks). Other flags of `tessera tune` go by name: ``policy="genetic"``,
     ``seed=3``, ``batch=4``.
 
     An interrupt (Ctrl-C, "stop" in a notebook) ends the search and returns the best so far.
@@ -130,7 +150,8 @@ def tune(model: PathLike, /, *, budget: Union[str, float, None] = None, trials: 
         "budget": f"{budget}s" if isinstance(budget, (int, float)) else budget, "trials": trials,
         "threads": threads or None, "plan": path, "target": target, "json": True, "json_progress": True,
         "peers": "none", **flags})
-    words += ["--db", os.fspath(db) if db is not None else ""]
+    if db is not None or not os.environ.get("TESSERA_DB"):
+        words += ["--db", os.fspath(db) if db is not None else ""]
     said: list[str] = []
     failures: list[BaseException] = []
     child = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
@@ -162,6 +183,8 @@ def tune(model: PathLike, /, *, budget: Union[str, float, None] = None, trials: 
     report = json.loads(answer[0]) if answer and answer[0].strip() else {}
     if child.returncode not in (0, 130) or not report.get("plan"):
         raise Error(_said(said, "tune", child.returncode))
+    # Who interrupts on a terminal is told of a second Ctrl-C, by a line that comes with every plan.
+    warn_of([line for line in said if not line.startswith("tessera: checking the whole model")])
     times = (report.get("subjects") or [{}])[0]
     return Tuning(path, times.get("before_us", 0.0) * 1e-6, times.get("after_us", 0.0) * 1e-6,
-                  report.get("state") == "interrupted" or stopped, report)
+                  report.get("state") == "interrupted" or stopped, report, report.get("unproved_plan"))

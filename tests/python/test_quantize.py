@@ -5,6 +5,7 @@ import unittest
 
 import numpy as np
 import tessera
+from program_that import program_that
 
 
 class QuantizeTest(unittest.TestCase):
@@ -20,6 +21,15 @@ class QuantizeTest(unittest.TestCase):
             x = samples[0]["input"]
             narrow, wide = tessera.compile(path)(x), tessera.compile("zoo:mlp")(x)
             self.assertLess(np.abs(narrow - wide).max(), 0.1 * np.abs(wide).max())
+
+    def test_what_is_remarked_on_is_a_warning(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with self.assertWarnsRegex(UserWarning, "^calibrating with random values.* WRONG") as told:
+                tessera.quantize("zoo:mlp", output=os.path.join(folder, "mlp.onnx"), calibration="random:1")
+        self.assertEqual(told.filename, __file__)
+        with program_that("tessera: warning: the tolerance top1=1 does not hold", '{"output": "x.onnx"}', ends_with=4):
+            with self.assertWarnsRegex(UserWarning, "^the tolerance top1=1 does not hold"):
+                self.assertEqual(tessera.quantize("zoo:mlp", output="x.onnx").path, "x.onnx")
 
     def test_errors_are_those_of_the_program(self):
         with self.assertRaisesRegex(tessera.Error, "needs --calibration"):

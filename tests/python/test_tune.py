@@ -5,13 +5,46 @@ import os
 import subprocess
 import tempfile
 import unittest
+import warnings
+from unittest import mock
 
 import numpy as np
 import tessera
+from program_that import program_that
 from tessera._bar import Bar
 
 
 class TuneTest(unittest.TestCase):
+    def test_progress_of_agents_and_of_later_versions(self):
+        line = '{"phase": "search", "trials": 7, "agents": 3, "queued": 12, "trials_per_s": 5.5, "later": [1]}'
+        seen = []
+        with program_that(line):
+            tessera.tune("zoo:mlp", agents=3, progress=seen.append)
+        self.assertEqual(seen, [tessera.Progress("search", trials=7, agents=3, queued=12, trials_per_s=5.5)])
+
+    def test_remarks_of_the_program_are_warnings(self):
+        said = "tessera: checking the whole model; another Ctrl-C leaves the plan unchecked\n" \
+               "tessera: kernels 18 % faster; their plan: x.unproved.plan; try --target x86-64-v3\nnoise"
+        with program_that(said, '{"plan": "x.plan", "unproved_plan": "x.unproved.plan"}'):
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                tuning = tessera.tune("zoo:mlp", plan="x.plan")
+        self.assertEqual([str(w.message) for w in told],
+                         ['kernels 18 % faster; their plan: x.unproved.plan; try target="x86-64-v3"'])
+        self.assertEqual(told[0].filename, __file__)
+        self.assertEqual(tuning.unproved, "x.unproved.plan")
+        with program_that():
+            self.assertIsNone(tessera.tune("zoo:mlp", plan="x.plan").unproved)
+
+    def test_database_of_the_environment(self):
+        for url, db, want in (("postgresql://db/t", None, []), ("postgresql://db/t", "own.db", ["--db", "own.db"]),
+                              ("", None, ["--db", ""])):
+            with self.subTest(url=url, db=db), program_that() as path, mock.patch.dict(os.environ, {"TESSERA_DB": url}):
+                tessera.tune("zoo:mlp", db=db)
+                with open(path) as file:
+                    words = file.read().split("\n")[:-1]
+                self.assertEqual(words[words.index("--db"):] if "--db" in words else [], want)
+
     def test_finds_a_plan_and_reports_progress(self):
         seen = []
         with tempfile.TemporaryDirectory() as folder:
@@ -36,7 +69,8 @@ class TuneTest(unittest.TestCase):
             tessera.tune("zoo:mlp", budget="soon")
 
     def test_leaves_its_plan_beside_the_model_and_shows_a_bar(self):
-        with tempfile.TemporaryDirectory() as folder:
+        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # those of a busy machine would be among what is said
             model = os.path.join(folder, "net.v2.onnx")
             subprocess.run([tessera.program(), "zoo", "--export", "mlp", "--output", model], check=True,
                            capture_output=True)
