@@ -138,6 +138,20 @@ TEST(MachineTable, DerivesTheRegisterFile) {
   EXPECT_FALSE(find_target("znver4")->has_bf16_tiles);
 }
 
+TEST(MachineTable, HasServersOfTheLastYears) {
+  const Target zen5 = find_target("znver5").value(), n2 = find_target("neoverse-n2").value();
+  EXPECT_EQ(zen5.vector_bytes, 64);
+  EXPECT_EQ(zen5.l1_bytes, 48 << 10);
+  EXPECT_EQ(mismatch(find_target("znver4").value(), zen5), "");
+  EXPECT_TRUE(n2.has_bf16_mma);
+  // Their data sheets' 30.3 and 91.6 TFLOP/s.
+  for (const auto& [name, tflops] : {std::pair("l4", 30.3), std::pair("l40s", 91.6)}) {
+    const Target t = find_target(name).value();
+    EXPECT_EQ(t.gpu.capability, 89) << name;
+    EXPECT_NEAR(2e-6 * t.cores * t.gpu.core_lanes * t.gpu.clock_mhz, tflops, 0.5) << name;
+  }
+}
+
 TEST(MachineTable, KnowsTheLimitsOfGpus) {
   for (const GpuMachine& m : gpu_machines()) {
     const Target t = make_target(m);

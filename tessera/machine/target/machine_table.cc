@@ -41,6 +41,9 @@ constexpr std::array kMachines = {
     // AWS Graviton4: 96 cores, 64 KiB L1d, 2 MiB L2 each, 36 MiB L3.
     Machine{"neoverse-v2", Arch::kAArch64, "neoverse-v2", kArmV84, "bf16,i8mm", 96, 64 * kKiB,
             2 * kMiB, 36 * kMiB, 64},
+    // Alibaba Yitian 710: 128 cores, 64 KiB L1d, 1 MiB L2 each, 64 MiB L3.
+    Machine{"neoverse-n2", Arch::kAArch64, "neoverse-n2", kArmV84, "bf16,i8mm", 128, 64 * kKiB,
+            kMiB, 64 * kMiB, 64},
     // Apple M1: 4 performance cores, 128 KiB L1d, 12 MiB L2 shared by the 4, 8 MiB system cache,
     // 128-byte lines.
     Machine{"apple-m1", Arch::kAArch64, "apple-m1", kArmV84, "", 4, 128 * kKiB, 3 * kMiB, 8 * kMiB,
@@ -71,6 +74,11 @@ constexpr std::array kMachines = {
     // EPYC 9654: 96 cores, 32 KiB L1d, 1 MiB L2, 32 MiB L3 for each group of 8 cores.
     Machine{"znver4", Arch::kX86_64, "znver4", kX86V4, "avx512vbmi,avx512vnni,avx512bf16,gfni,vaes",
             96, 32 * kKiB, kMiB, 32 * kMiB, 64},
+    // EPYC 9755: 128 cores, 48 KiB L1d, 1 MiB L2, 32 MiB L3 for each group of 8 cores. LLVM before
+    // 19 has no name for it; the scheduling model of Zen 4 differs little.
+    Machine{"znver5", Arch::kX86_64, "znver4", kX86V4,
+            "avx512vbmi,avx512vnni,avx512bf16,avxvnni,gfni,vaes", 128, 48 * kKiB, kMiB, 32 * kMiB,
+            64},
 };
 
 // "Technical specifications per compute capability" of the CUDA C++ Programming Guide; lanes and
@@ -100,6 +108,10 @@ constexpr std::array kGpus = {
     GpuMachine{"rtx3090", Kind::kCuda, kAmpere, 82, 6 * kMiB, 1695, 936, 1024},
     // GeForce RTX 4090, Ada whitepaper: 128 SMs, 72 MiB L2, 2520 MHz boost, 1008 GB/s.
     GpuMachine{"rtx4090", Kind::kCuda, kAda, 128, 72 * kMiB, 2520, 1008, 1024},
+    // L4 datasheet and Ada whitepaper: 58 SMs, 48 MiB L2, 2040 MHz boost, 300 GB/s.
+    GpuMachine{"l4", Kind::kCuda, kAda, 58, 48 * kMiB, 2040, 300, 1024},
+    // L40S datasheet and Ada whitepaper: 142 SMs, 96 MiB L2, 2520 MHz boost, 864 GB/s.
+    GpuMachine{"l40s", Kind::kCuda, kAda, 142, 96 * kMiB, 2520, 864, 1024},
     // H100 SXM5, datasheet and whitepaper: 132 SMs, 50 MiB L2, 1980 MHz, 3350 GB/s.
     GpuMachine{"h100", Kind::kCuda, kHopper, 132, 50 * kMiB, 1980, 3350, 1024},
     // H200 SXM, datasheet: 4800 GB/s; the driver says 132 SMs, 60 MiB L2, 1980 MHz.
