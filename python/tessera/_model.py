@@ -195,6 +195,9 @@ class Model:
 
     def __reduce__(self) -> tuple[Callable[..., Model], tuple[Any, ...]]:
         """Another process compiles or loads it again, mostly out of the cache."""
+        if self._again is None:
+            raise TypeError("a model of a module of PyTorch keeps no copy of the weights to be pickled with: write it by "
+                            "save() and read it by tessera.load()")
         return _again, self._again
 
     @property

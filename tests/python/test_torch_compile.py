@@ -1,8 +1,12 @@
 """torch.compile(backend="tessera") and tessera.from_torch beside PyTorch itself."""
+import gc
 import operator
 import os
+import pickle
+import tempfile
 import unittest
 import warnings
+from unittest import mock
 
 import numpy as np
 import tessera
@@ -179,6 +183,15 @@ class BackendTest(unittest.TestCase):
             got = compiled(lambda x: x + 300)(small)
         torch.testing.assert_close(got, small + 300)
 
+    def test_what_cannot_be_traced_for_its_sizes_runs_as_before(self):
+        function = lambda x: x.view(x.shape[0] * 2, 3) + x.shape[0]  # noqa: E731
+        fast = compiled(function)
+        fast(torch.rand(2, 6))  # those of the next call are left open
+        with mock.patch("torch.fx.experimental.proxy_tensor.make_fx", side_effect=RuntimeError("no fake tensors")):
+            with self.assertWarnsRegex(UserWarning, "runs as PyTorch runs it: PyTorch cannot trace .*: no fake tensors"):
+                got = fast(x := torch.rand(3, 6))
+        torch.testing.assert_close(got, function(x))
+
     def test_what_is_differentiated_runs_as_before_with_the_reason(self):
         module = nn.Linear(4, 1)
         with torch.enable_grad():
@@ -346,6 +359,17 @@ class FromTorchTest(unittest.TestCase):
         with torch.no_grad():
             torch.testing.assert_close(model(x), module(x), rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(model(x.numpy()), model(x).numpy())
+
+    def test_keeps_no_second_copy_of_the_weights(self):
+        module, x = convolutional(), torch.rand(1, 3, 20, 20)
+        model = tessera.from_torch(module, (x,), threads=1)
+        sizes = [len(o) for o in gc.get_referents(*vars(model).values()) if isinstance(o, (bytes, str))]
+        self.assertEqual([size for size in sizes if size > 1000], [])
+        with self.assertRaisesRegex(TypeError, r"keeps no copy .* by save\(\) and read it by tessera.load\(\)"):
+            pickle.dumps(model)
+        with tempfile.TemporaryDirectory() as folder:
+            model.save(folder + "/net")
+            np.testing.assert_allclose(tessera.load(folder + "/net")(x), model(x), rtol=1e-5)
 
     def test_overloads_that_export_keeps(self):
         class Overloads(nn.Module):

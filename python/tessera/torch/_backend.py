@@ -69,8 +69,10 @@ class Graph:
         return call
 
     def _made(self, args: Sequence[Any]) -> Callable[..., Any]:
-        graph = self._graph if not self._sizes else _with_sizes(self._graph, args)
+        graph = self._graph
         try:
+            if self._sizes:
+                graph = _with_sizes(graph, args)
             return _call_of(graph, self._weights, args, self._options)
         except (Unsupported, Error) as error:
             warnings.warn(f"tessera: a graph of {_operations(graph)} operations runs as PyTorch runs it: {error}",
@@ -153,8 +155,11 @@ def _with_sizes(graph: GraphModule, args: Sequence[Any]) -> GraphModule:
     """The graph for these sizes: what is computed of them becomes constants."""
     from torch.fx.experimental.proxy_tensor import make_fx
 
-    with torch.no_grad():
-        return make_fx(lambda *values: graph(*values), tracing_mode="fake")(*args)
+    try:
+        with torch.no_grad():
+            return make_fx(lambda *values: graph(*values), tracing_mode="fake")(*args)
+    except Exception as error:  # tracing fails in as many ways as there are operators
+        raise Unsupported(f"PyTorch cannot trace it for these sizes: {error}") from error
 
 
 def _operations(graph: GraphModule) -> int:

@@ -29,10 +29,12 @@ def from_torch(module: Union[torch.nn.Module, torch.export.ExportedProgram], arg
             raise ValueError("the module is in training mode; call its eval() first")
         with torch.no_grad():
             program = torch.export.export(module, args, dict(kwargs or {}))
-    model, device = as_onnx(program)
+    content, device = as_onnx(program)
     if device is not None:
         options = {"target": "cuda", "device": device, **options}
-    return compile(model, **options)
+    model = compile(content, **options)
+    model._again = None  # for pickling, it holds the weights a second time
+    return model
 
 
 def as_onnx(program: torch.export.ExportedProgram) -> tuple[bytes, Optional[int]]:
