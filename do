@@ -15,6 +15,9 @@ esac
 test_packages=(git libgtest-dev libgmock-dev libbenchmark-dev libonnx-testdata pocl-opencl-icd ocl-icd-libopencl1)
 # A real server for the tests of databases, which skip without it. libpq is opened when a URL asks for it.
 test_packages+=(postgresql)
+# The example in C#; the compilers of the other languages are large.
+test_packages+=(mono-mcs mono-runtime)
+language_packages=(rustc golang-go default-jdk-headless)
 # Training networks; it brings 290 other packages.
 # Without OpenBLAS libtorch multiplies by the reference BLAS, tens of times slower.
 train_packages=(libtorch-dev libopenblas0-openmp)
@@ -25,8 +28,10 @@ usage() {
   cat <<'USAGE'
 usage: ./do COMMAND [ARGUMENTS]
 
-  deps [--train]  install the packages that are missing, for the tests too (Debian 12, Ubuntu 24.04; needs root or
-                  sudo); --train: also libtorch, without which `tessera train` knows only trees
+  deps [--train | --languages]
+                  install the packages that are missing, for the tests too (Debian 12, Ubuntu 24.04; needs root or
+                  sudo); --train: also libtorch, without which `tessera train` knows only trees; --languages: also Rust, Go
+                  and Java, to test their examples
   peers [--torch] install the libraries that `tessera bench --peers` compares with, and build their modules;
                   --torch: PyTorch also where its only build on offer brings CUDA along
   build           build build/release/bin/tessera
@@ -119,6 +124,7 @@ cmd_deps() {
   case ${1-} in
     '') install_for "${packages[@]}" "${test_packages[@]}" ;;
     --train) install_for "${packages[@]}" "${test_packages[@]}" "${train_packages[@]}" ;;
+    --languages) install_for "${packages[@]}" "${test_packages[@]}" "${language_packages[@]}" ;;
     *) usage >&2; exit 2 ;;
   esac
 }
@@ -176,9 +182,9 @@ cmd_test() {
   ctest --preset release "$@"
 }
 
-# The main job on a fresh machine: a small network, tuned for about three minutes.
+# The main job on a fresh machine, at most three minutes after the build: a small network is tuned for most of them.
 cmd_demo() {
-  local budget=150 limit=3
+  local budget="" limit=3
   case ${1-} in
     '') ;;
     --short) budget=10 limit=1 ;;
@@ -186,8 +192,10 @@ cmd_demo() {
   esac
   install_for "${packages[@]}"
   # Not the trainer, the runner and the other peers, which ./do build adds.
-  build_programs tessera tessera_peer_ort
-  local tessera="$build_dir/bin/tessera" model=zoo:squeezenet1_1 out=build/demo threads
+  local programs=(tessera tessera_peer_ort) python=""
+  if python3 -c 'import numpy' 2>/dev/null; then python=1 programs+=(tessera_shared); fi
+  build_programs "${programs[@]}"
+  local tessera="$build_dir/bin/tessera" model=zoo:squeezenet1_1 out=build/demo threads begin=$SECONDS
   threads=$(nproc)
   if [ "$threads" -gt 4 ]; then threads=4; fi
   mkdir -p "$out"
@@ -201,15 +209,19 @@ cmd_demo() {
   fi
   say "a hand-written digit, and what a small network makes of it (examples/digits)"
   examples/digits/run.sh "$tessera"
-  if python3 -c 'import numpy' 2>/dev/null; then
+  if [ -z "$python" ]; then
+    say "not from Python: NumPy is not installed (package python3-numpy)"
+  else
     say "the same from Python"
-    build_programs tessera_shared
     if tools/python_package.sh "$build_dir" "$out/python"; then
       PYTHONPATH="$out/python" TESSERA_PROGRAM="$tessera" python3 examples/digits/run.py
     fi
   fi
   say "$model as it is compiled without tuning"
   "$tessera" bench "$model" --threads "$threads" --samples 5 --time-limit 2
+  # What comes after the tuning takes some 45 s.
+  if [ -z "$budget" ]; then budget=$((135 - (SECONDS - begin))); fi
+  if [ "$budget" -lt 10 ]; then budget=10; fi
   say "tuning it for $budget s on $threads threads; Ctrl-C keeps the best so far, ./do demo again goes on from there"
   rm -f "$out/squeezenet.unproved.plan"
   "$tessera" tune "$model" --budget "${budget}s" --threads "$threads" --db "$out/tessera.db" \

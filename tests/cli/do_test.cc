@@ -1,5 +1,5 @@
-// What ./do nightly makes of parts that fail. The tools it calls are one script that notes how it
-// was called and fails where a test says so.
+// What ./do demo and deps call, and what ./do nightly makes of parts that fail. The tools are one
+// script that notes how it was called and fails where a test says so.
 #include <filesystem>
 #include <string>
 
@@ -19,9 +19,38 @@ if [[ $* == *"--target help" ]]; then echo "support_tests: phony"; fi
 if [[ -n $FAILS && "$0 $*" =~ $FAILS ]]; then exit 1; fi
 )";
 
-class Nightly : public ::testing::Test {
+// A checkout with ./do, in which all tools are the script above.
+class Checkout : public ::testing::Test {
  protected:
   void SetUp() override {
+    for (const char* tool : {"tools/cmake", "tools/dpkg-query", "tools/apt-get", "tools/sudo"})
+      add_tool(tool);
+    root_ = fs::path(write_file("calls", "")).parent_path();
+    fs::copy_file(fs::path(TESSERA_ROOT) / "do", root_ / "do",
+                  fs::copy_options::overwrite_existing);
+  }
+
+  static void add_tool(const std::string& path) {
+    fs::permissions(write_file(path, kTool), fs::perms::owner_all);
+  }
+
+  // `fails`: what the calls that fail match.
+  Finished run_do(const std::string& command, const std::string& fails) const {
+    return run_shell("TESSERA_CACHE= TSAN_OPTIONS= PATH='" + (root_ / "tools").string() +
+                     "':$PATH CALLS='" + calls() + "' FAILS='" + fails + "' '" +
+                     (root_ / "do").string() + "' " + command);
+  }
+
+  std::string calls() const { return (root_ / "calls").string(); }
+
+ private:
+  fs::path root_;
+};
+
+class Nightly : public Checkout {
+ protected:
+  void SetUp() override {
+    Checkout::SetUp();
     write_file("tests/CMakeLists.txt", "foreach(folder support train)\n");
     write_file(
         "tests/support/CMakeLists.txt",
@@ -30,28 +59,14 @@ class Nightly : public ::testing::Test {
     write_file("tessera/support/CMakeLists.txt", "tessera_library(support)\n");
     write_file("tessera/learn/train/CMakeLists.txt", "tessera_library(train)\n");
     write_file("tessera/support/parallel.cc", "std::thread t;\n");
-    for (const char* tool :
-         {"tools/cmake", "tools/ctest", "tools/dpkg-query", "tools/apt-get", "tools/clang++-14",
-          "build/debug/bin/support_tests", "build/tsan/bin/support_tests",
-          "build/fuzz/bin/a_fuzzer", "build/fuzz/bin/b_fuzzer", "tests/python/run.sh"}) {
-      fs::permissions(write_file(tool, kTool), fs::perms::owner_all);
+    for (const char* tool : {"tools/ctest", "tools/clang++-14", "build/debug/bin/support_tests",
+                             "build/tsan/bin/support_tests", "build/fuzz/bin/a_fuzzer",
+                             "build/fuzz/bin/b_fuzzer", "tests/python/run.sh"}) {
+      add_tool(tool);
     }
-    root_ = fs::path(write_file("calls", "")).parent_path();
-    fs::copy_file(fs::path(TESSERA_ROOT) / "do", root_ / "do",
-                  fs::copy_options::overwrite_existing);
   }
 
-  // `fails`: what the calls that fail match.
-  Finished nightly(const std::string& fails) const {
-    return run_shell("TESSERA_CACHE= TSAN_OPTIONS= PATH='" + (root_ / "tools").string() +
-                     "':$PATH CALLS='" + calls() + "' FAILS='" + fails + "' '" +
-                     (root_ / "do").string() + "' nightly");
-  }
-
-  std::string calls() const { return (root_ / "calls").string(); }
-
- private:
-  fs::path root_;
+  Finished nightly(const std::string& fails) const { return run_do("nightly", fails); }
 };
 
 TEST_F(Nightly, RunsEveryPart) {
@@ -100,6 +115,50 @@ TEST_F(Nightly, AFuzzerThatFailsStopsNoOther) {
   const Finished done = nightly("a_fuzzer");
   EXPECT_NE(done.err.find("fuzzers: a_fuzzer;"), std::string::npos) << done.err;
   EXPECT_NE(read_file(calls()).find("b_fuzzer"), std::string::npos);
+}
+
+class Demo : public Checkout {
+ protected:
+  void SetUp() override {
+    Checkout::SetUp();
+    for (const char* tool : {"tools/python3", "tools/python_package.sh", "tools/demo_table.sh",
+                             "examples/digits/run.sh", "build/release/bin/tessera"}) {
+      add_tool(tool);
+    }
+    write_file("build/release/lib/peers/ort/libonnxruntime.so.1", "");
+  }
+};
+
+// Including what comes after the tuning: 45 s.
+TEST_F(Demo, TakesThreeMinutesAfterTheBuild) {
+  const Finished done = run_do("demo", "");
+  ASSERT_EQ(done.code, 0) << done.err;
+  const std::string called = read_file(calls()), flag = "tune zoo:squeezenet1_1 --budget ";
+  ASSERT_NE(called.find(flag), std::string::npos) << called;
+  const int budget = std::stoi(called.substr(called.find(flag) + flag.size()));
+  EXPECT_GE(budget, 60);
+  EXPECT_LE(budget, 135);
+  EXPECT_NE(called.find("--target tessera tessera_peer_ort tessera_shared"), std::string::npos)
+      << called;
+  EXPECT_NE(done.err.find("==> the same from Python"), std::string::npos) << done.err;
+}
+
+TEST_F(Demo, SaysWhyPythonIsLeftOut) {
+  const Finished done = run_do("demo --short", "import numpy");
+  ASSERT_EQ(done.code, 0) << done.err;
+  EXPECT_NE(done.err.find("not from Python: NumPy is not installed"), std::string::npos)
+      << done.err;
+  EXPECT_EQ(done.err.find("the same from Python"), std::string::npos) << done.err;
+  EXPECT_NE(read_file(calls()).find("--budget 10s"), std::string::npos);
+}
+
+TEST_F(Checkout, InstallsTheLanguagesOfTheExamples) {
+  write_file("tools/dpkg-query", "#!/bin/sh\necho absent\n");
+  const Finished done = run_do("deps --languages", "");
+  ASSERT_EQ(done.code, 0) << done.err;
+  const std::string called = read_file(calls());
+  for (const char* package : {" rustc ", " golang-go ", " default-jdk-headless", " mono-mcs "})
+    EXPECT_NE(called.find(package), std::string::npos) << package << called;
 }
 
 constexpr const char* kTuned =
