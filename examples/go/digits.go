@@ -6,13 +6,19 @@
 package main
 
 // #include "digits.h"
+//
+// // C may read Go's memory during a call, but not a table of its addresses.
+// static tsr_status run_digits(tsr_context* context, const void* picture, void* probabilities) {
+//   const void* inputs[] = {picture};
+//   void* outputs[] = {probabilities};
+//   return digits_run(context, inputs, outputs, NULL);
+// }
 import "C"
 
 import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"unsafe"
 )
 
@@ -26,13 +32,8 @@ func check(status C.tsr_status) error {
 // Probabilities of the ten digits for a picture of 8 by 8 bytes of ink.
 func probabilities(context *C.tsr_context, picture []byte) ([10]float32, error) {
 	var out [10]float32
-	var pinned runtime.Pinner // Go's memory, which C reads through a table of addresses
-	defer pinned.Unpin()
-	pinned.Pin(&picture[0])
-	pinned.Pin(&out)
-	inputs := [1]unsafe.Pointer{unsafe.Pointer(&picture[0])}
-	outputs := [1]unsafe.Pointer{unsafe.Pointer(&out)}
-	return out, check(C.digits_run(context, &inputs[0], &outputs[0], nil))
+	err := check(C.run_digits(context, unsafe.Pointer(&picture[0]), unsafe.Pointer(&out)))
+	return out, err
 }
 
 func run() error {

@@ -3,7 +3,9 @@
 //!     tessera compile examples/digits/digits.onnx --batch 1 -o out
 //!     rustc examples/rust/digits.rs -L out -C link-arg=-Wl,-rpath,out -o digits_rust
 //!     ./digits_rust examples/digits/digit.npy
-use std::ffi::{c_char, c_void, CStr};
+use std::convert::TryFrom;
+use std::ffi::CStr;
+use std::os::raw::{c_char, c_void};
 use std::ptr::{null, null_mut};
 
 #[repr(C)]
@@ -57,7 +59,8 @@ fn run() -> Result<(), String> {
     let path = std::env::args().nth(1).ok_or("usage: digits PICTURE.npy")?;
     let file = std::fs::read(&path).map_err(|e| format!("{path}: {e}"))?;
     // 64 bytes of ink are the end of the file.
-    let picture: &[u8; 64] = file.last_chunk().ok_or(format!("{path}: no picture"))?;
+    let start = file.len().checked_sub(64).ok_or(format!("{path}: no picture"))?;
+    let picture = <&[u8; 64]>::try_from(&file[start..]).unwrap();
     let found = Model::open()?.probabilities(picture)?;
     let best = (0..10).max_by(|&a, &b| found[a].total_cmp(&found[b])).unwrap();
     println!("{best} with probability {:.3}", found[best]);
