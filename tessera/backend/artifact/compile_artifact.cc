@@ -24,7 +24,6 @@
 #include "tessera/support/hash.h"
 #include "tessera/support/mapped_file.h"
 #include "tessera/support/model_name.h"
-#include "tessera/support/run_tool.h"
 
 namespace tessera::artifact {
 namespace {
@@ -110,7 +109,7 @@ class Builder {
         image_(&linker_) {}
 
   Result<Metadata> build(std::vector<Variant>& variants, Metadata m, ArtifactReport* report) {
-    std::vector<std::string> cc;
+    Linker cc;
     if (options_.emit == Emit::kShared) {
       TESSERA_TRY(cc, find_linker(target_, options_.cc));
     }
@@ -234,7 +233,7 @@ class Builder {
     image_.finish();
   }
 
-  Result<void> write_library(const Metadata& m, std::vector<std::string> cc) {
+  Result<void> write_library(const Metadata& m, const Linker& cc) {
     const std::map<std::string, std::string> exports = exports_of(m);
     TESSERA_TRY(const std::vector<std::string_view> object, linker_.finish(exports));
     const std::string library = folder_ + "/" + m.library;
@@ -248,14 +247,7 @@ class Builder {
     }
     const std::string file = m.name + ".o";
     TESSERA_DO(write_file(folder_ + "/" + file, object));
-    for (const std::string& word :
-         {std::string("-shared"), std::string("-pthread"), std::string("-static-libgcc"),
-          "-Wl,-soname," + m.library, std::string("-Wl,-z,defs"), std::string("-Wl,-z,noexecstack"),
-          std::string("-o"), m.library, file, std::string(target::row_of(m.device).link_flag)}) {
-      cc.push_back(word);
-    }
-    const Result<std::string> done = run_tool(cc, folder_);
-    if (!done.ok()) return done.error();
+    TESSERA_DO(link_library(cc, folder_, file, m.library, target::row_of(m.device).link_flag));
     std::error_code error;
     fs::remove(folder_ + "/" + file, error);
     return {};

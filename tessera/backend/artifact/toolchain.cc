@@ -12,17 +12,39 @@
 namespace tessera::artifact {
 namespace {
 
-// Links an empty library: a compiler that starts may still lack the target's linker or C library.
-Result<void> probe(const std::vector<std::string>& cc) {
-  TESSERA_TRY(const TemporaryFolder folder, TemporaryFolder::make("probe"));
-  std::vector<std::string> command = cc;
-  for (const char* word :
-       {"-shared", "-fPIC", "-pthread", "-x", "c", "/dev/null", "-o", "probe.so", "-lm"}) {
-    command.emplace_back(word);
-  }
-  const Result<std::string> done = run_tool(command, folder.path());
+using Words = std::vector<std::string>;
+
+Result<void> run(Words command, const Words& more, const std::string& folder) {
+  command.insert(command.end(), more.begin(), more.end());
+  const Result<std::string> done = run_tool(command, folder);
   if (!done.ok()) return done.error();
   return {};
+}
+
+// Links an empty library: a compiler that starts may still lack the target's linker or C library.
+Result<void> probe(const Linker& linker) {
+  TESSERA_TRY(const TemporaryFolder folder, TemporaryFolder::make("probe"));
+  Words words = {"-shared", "-fPIC", "-x", "c", "/dev/null", "-o", "probe.so"};
+  const Words last = linker.has_c_library ? Words{"-pthread", "-lm"} : Words{"-nostdlib", "-lgcc"};
+  words.insert(words.end(), last.begin(), last.end());
+  return run(linker.command, words, folder.path());
+}
+
+// Empty libraries with the names that glibc's have on every Linux. Functions are then found without
+// a version of their interface: whichever of those that the machine has is the first or the default
+// one, and what artifacts call has had one declaration in all of them (runtime/libc.h).
+Result<Words> empty_libraries(const Linker& linker, const std::string& folder,
+                              std::string_view more) {
+  Words names = {"libc.so.6", "libpthread.so.0"};
+  names.emplace_back(more == "-ldl" ? "libdl.so.2" : "libm.so.6");
+  for (const std::string& name : names) {
+    TESSERA_DO(
+        run(linker.command,
+            {"-shared", "-nostdlib", "-Wl,-soname," + name, "-x", "c", "/dev/null", "-o", name},
+            folder));
+  }
+  for (std::string& name : names) name.insert(0, folder + "/");
+  return names;
 }
 
 // The first line that names an error; compilers say where it was included from above it.
@@ -38,16 +60,15 @@ std::string error_line(const std::string& output) {
   return first;
 }
 
-// Those of Debian and Ubuntu.
-std::string packages_for(const target::Target& target) {
-  if (target.arch == target::host().arch) return "gcc libc6-dev";
-  const target::ArchRow& row = target::row_of(target.arch);
-  std::string gcc(row.name);
+// That of Debian and Ubuntu.
+std::string package_for(const target::Target& target) {
+  if (target.arch == target::host().arch) return "gcc";
+  std::string gcc(target::row_of(target.arch).name);
   std::replace(gcc.begin(), gcc.end(), '_', '-');
-  return fmt::format("gcc-{}-linux-gnu libc6-dev-{}-cross", gcc, row.debian);
+  return fmt::format("gcc-{}-linux-gnu", gcc);
 }
 
-std::vector<std::vector<std::string>> candidates(const target::Target& target) {
+std::vector<Words> candidates(const target::Target& target) {
   if (target.arch == target::host().arch) return {{"cc"}, {"gcc"}, {"clang"}};
   const std::string arch(target::row_of(target.arch).name);
   return {{arch + "-linux-gnu-gcc"}, {"clang", "--target=" + target.triple}};
@@ -62,22 +83,45 @@ std::string absolute_program(const std::string& program) {
 
 }  // namespace
 
-Result<std::vector<std::string>> find_linker(const target::Target& target, const std::string& cc) {
-  std::vector<std::vector<std::string>> tried = candidates(target);
+Result<Linker> find_linker(const target::Target& target, const std::string& cc) {
+  std::vector<Words> tried = candidates(target);
   if (!cc.empty()) tried = {{absolute_program(cc)}};
   std::string reasons;
-  for (const std::vector<std::string>& candidate : tried) {
-    const Result<void> made = probe(candidate);
-    if (made.ok()) return candidate;
-    reasons +=
-        fmt::format("\n  {}: {}", fmt::join(candidate, " "), error_line(made.error().message));
+  for (const bool has_c_library : {true, false}) {
+    for (const Words& command : tried) {
+      Linker linker{command, has_c_library};
+      const Result<void> made = probe(linker);
+      if (made.ok()) return linker;
+      if (has_c_library) continue;  // told below, if nothing else is missing
+      reasons +=
+          fmt::format("\n  {}: {}", fmt::join(command, " "), error_line(made.error().message));
+    }
   }
   return make_error(
       ErrorCode::kUnavailable,
       "no C compiler links shared libraries for {}; install one (Debian, Ubuntu: {}), "
-      ""
       "name it with --cc, or choose --emit a or obj, which need none:{}",
-      target.triple, packages_for(target), reasons);
+      target.triple, package_for(target), reasons);
+}
+
+Result<void> link_library(const Linker& linker, const std::string& folder,
+                          const std::string& object, const std::string& library,
+                          std::string_view more) {
+  Words words = {
+      "-shared", "-static-libgcc", "-Wl,-soname," + library, "-Wl,-z,noexecstack", "-o", library,
+      object};
+  if (linker.has_c_library) {
+    for (const std::string& word :
+         {std::string("-pthread"), std::string("-Wl,-z,defs"), std::string(more)}) {
+      words.push_back(word);
+    }
+    return run(linker.command, words, folder);
+  }
+  TESSERA_TRY(const TemporaryFolder places, TemporaryFolder::make("link"));
+  TESSERA_TRY(const Words empty, empty_libraries(linker, places.path(), more));
+  words.insert(words.end(), {"-nostdlib", "-lgcc", "-Wl,--no-as-needed"});
+  words.insert(words.end(), empty.begin(), empty.end());
+  return run(linker.command, words, folder);
 }
 
 }  // namespace tessera::artifact
