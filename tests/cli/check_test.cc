@@ -28,7 +28,8 @@ TEST(Check, JsonOfASupportedModel) {
   EXPECT_EQ(report, json::parse(R"({"model": "zoo:mlp", "nodes": 5, "supported": true,
       "operators": {"Gemm-17": 3, "Relu-17": 2}, "unsupported": [], "data_dependent": [],
       "host": [], "implied": {}, "assumed": {},
-      "runs": {"run": "yes", "library": "yes", "artifact": "yes", "gpu": "yes"}})"));
+      "runs": {"run": "yes", "library": "yes", "artifact": "yes", "gpu": "yes",
+               "gpu_artifact": "yes"}})"));
 }
 
 TEST(Check, UnsupportedModelIsAnAnswerWithItsOwnCode) {
@@ -75,7 +76,7 @@ TEST(Check, DataDependentNodesAreNamed) {
   EXPECT_EQ(report.at("data_dependent").at(0).at("op"), "NonZero-17");
   EXPECT_EQ(report.at("runs").at("run"), "yes");
   EXPECT_EQ(report.at("runs").at("library"), "yes");
-  for (const char* way : {"artifact", "gpu"}) {
+  for (const char* way : {"artifact", "gpu", "gpu_artifact"}) {
     EXPECT_EQ(report.at("runs").at(way).get<std::string>().rfind("no: shapes follow from", 0), 0u);
   }
 }
@@ -96,7 +97,8 @@ TEST(Check, SaysWhatRunsAModelWithNodesOfTheHost) {
   for (const char* line :
        {"\n  input x                      f32 [1, 8]\n", "\nsupported by functions of the host:\n",
         "\n  yes  tessera run, bench, tune, InferenceSession, Python, C, C++\n",
-        "\n  yes  tessera compile, Model.save()\n", "\n  no   GPUs: TopK"}) {
+        "\n  yes  tessera compile, Model.save()\n", "\n  yes  GPUs, in a process\n",
+        "\n  no   GPUs, as an artifact: TopK"}) {
     EXPECT_NE(checked.out.find(line), std::string::npos) << line << checked.out;
   }
   EXPECT_EQ(run({"run", file, "--random"}).code, 0);

@@ -53,7 +53,7 @@ int report_model(const Error& error) {
   if (error.code == ErrorCode::kDataDependent) {
     fmt::print(
         stderr,
-        "  --value NAME=VALUE fixes an input that it follows from; `tessera run` leaves such "
+        "  --value NAME=VALUE fixes an input that it follows from; run, bench and tune leave such "
         "nodes to the host\n");
   }
   const bool unsupported =
