@@ -282,6 +282,19 @@ TEST_F(ContextTest, WeightsFromMemoryAndFile) {
   expect_result();
 }
 
+TEST_F(ContextTest, RefusesArgumentsWithoutMeaning) {
+  const auto message = [](const tsr_status& status) {
+    EXPECT_EQ(status.code, TSR_INVALID_ARGUMENT);
+    return std::string(status.message);
+  };
+  EXPECT_EQ(message(open({.threads = -3})), "threads must not be negative, but is -3");
+  EXPECT_NE(message(open({.threads = 1, .weights_path = "/nonexistent"})).find("takes no weights"),
+            std::string::npos);
+  EXPECT_NE(message(open({.threads = 1, .weights = weights_, .weights_bytes = sizeof weights_}))
+                .find("takes no weights"),
+            std::string::npos);
+}
+
 TEST_F(ContextTest, RefusesOtherWeights) {
   program_.common.embedded = nullptr;
   alignas(64) float other[4] = {1, 2, 3, 5};

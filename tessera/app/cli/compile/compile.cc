@@ -148,6 +148,18 @@ void print_report(const CompileArgs& args, const artifact::ArtifactReport& r) {
              names.size(), fmt::join(names, ", "), r.shared_weights);
 }
 
+// Without the assembler, opening takes longer: worth knowing before it is shipped.
+void print_assembling(const artifact::Metadata& m) {
+  const target::KindRow& row = target::row_of(m.device);
+  const auto has = [&](std::string_view kind) {
+    return std::ranges::find(m.code, kind) != m.code.end();
+  };
+  if (row.assembled.empty() || has(row.assembled) || !has(row.code)) return;
+  fmt::print(stderr,
+             "no {} was found: the driver assembles the kernels when the library is opened\n",
+             row.assembler);
+}
+
 // What the models changed, if anything: nothing was measured.
 void print_choices(const app::ZeroTrialResult& r) {
   const std::ptrdiff_t changed = count_changed(r);
@@ -178,6 +190,7 @@ int compile_command(const CompileArgs& args) {
       stderr, "{}\n",
       result->check ? to_text(*result->check) : "not compared with the model; --check compares it");
   // On stderr, beside JSON too.
+  print_assembling(result->report.metadata);
   if (result->judged) print_choices(*result->judged);
   if (result->narrow_share > 0)
     fmt::print(stderr, "{:.1f} % of multiplications in f16 or bf16\n", 100 * result->narrow_share);

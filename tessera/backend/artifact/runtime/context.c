@@ -119,6 +119,10 @@ static tsr_status tsr_open_variant(const tsr_program* program, int32_t number,
   if (options->host && (options->host->num_workers < 1 || !options->host->parallel_for)) {
     return tsr_fail(TSR_INVALID_ARGUMENT, "the host needs parallel_for and at least one worker");
   }
+  if (options->threads < 0) {
+    return tsr_fail(TSR_INVALID_ARGUMENT, "threads must not be negative, but is %d",
+                    (int)options->threads);
+  }
   context = (tsr_context*)calloc(1, sizeof *context);
   if (!context) return tsr_fail(TSR_OUT_OF_MEMORY, "no memory for a context");
   context->program = program;

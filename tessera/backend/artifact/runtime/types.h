@@ -109,7 +109,7 @@ typedef struct tsr_context tsr_context;
 
 /* Zero everywhere is the default. */
 typedef struct tsr_open_options {
-  int32_t threads;          /* with the caller among them; 0: one a core; unused with `host` */
+  int32_t threads;          /* with the caller among them; 0: one per core; unused with `host` */
   tsr_host* host;           /* runs parallel loops instead of own threads; outlives the context */
   const char* weights_path; /* when the weights are not embedded: this file is mapped, or */
   const void* weights;      /* its content at a multiple of 64 bytes, which outlives the context */

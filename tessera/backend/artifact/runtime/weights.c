@@ -38,6 +38,10 @@ static tsr_status tsr_find_weights(const tsr_common* program, const tsr_open_opt
                                    tsr_weights* weights) {
   const tsr_model_info* info = program->info;
   if (program->embedded || info->weights_bytes == 0) {
+    if (options->weights || options->weights_path) {
+      return tsr_fail(TSR_INVALID_ARGUMENT, "%s takes no weights: they are in the library",
+                      info->name);
+    }
     weights->bytes = program->embedded;
     return tsr_ok();
   }
