@@ -364,7 +364,10 @@ TEST(Program, MistakesAreNamed) {
   EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--budget", "nan"})), 2);
   EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--cores", "3-1"})), 2);
   EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--colour"})), 2);
+  EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "a.tsb", "-o", "x", "--budget", "5 minutes"})), 2);
   EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "absent.tsb", "-o", "x"})), 6);
+  for (const char* time : {"300", "5m", "1h30m", "2.5s"})
+    EXPECT_EQ(exit_of(spawn({TESSERA_RUNNER, "absent.tsb", "-o", "x", "--budget", time})), 6);
 }
 
 }  // namespace

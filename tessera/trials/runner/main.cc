@@ -8,6 +8,7 @@
 
 #include "tessera/machine/target/cpus.h"
 #include "tessera/machine/target/target.h"
+#include "tessera/support/duration.h"
 #include "tessera/support/result.h"
 #include "tessera/support/standard_streams.h"
 #include "tessera/trials/measure/confine.h"
@@ -29,7 +30,7 @@ Options:
   -o,--output FILE  JSON lines to add records to; what it has is not measured again
   --threads N       Threads of the measured code (default: what the bundle was sampled for)
   --cores LIST      Processors to use, e.g. 0-3,8
-  --budget SECONDS  Stop after this long; run the same command again to resume
+  --budget TIME     Stop after this long: 90s, 5m, 1h30m; run the same command again to resume
   --any-machine     Measure even if the candidates were drawn for another machine
   --machine         Print this machine for `tessera dataset sample --target` and exit
 
@@ -85,7 +86,7 @@ Result<void> take_option(const std::string& name, const std::string& value, Args
       return tessera::make_error(ErrorCode::kInvalidArgument, "--threads must be at least 1");
     }
   } else if (name == "--budget") {
-    TESSERA_TRY(args->options.budget_s, number<double>(name, value));
+    TESSERA_TRY(args->options.budget_s, tessera::parse_duration(value));
   } else if (name == "--cores") {
     TESSERA_TRY(args->cores, core_list(value));
   } else {

@@ -12,8 +12,8 @@
 
 #include "tessera/app/cli/common/colour.h"
 #include "tessera/app/cli/common/command.h"
-#include "tessera/app/cli/common/duration.h"
 #include "tessera/app/cli/manual/manual.h"
+#include "tessera/support/duration.h"
 #include "tessera/support/nearest_name.h"
 
 namespace tessera::cli {

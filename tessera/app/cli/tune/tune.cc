@@ -10,7 +10,6 @@
 
 #include "tessera/app/bench/write_artifact.h"
 #include "tessera/app/cli/common/command.h"
-#include "tessera/app/cli/common/duration.h"
 #include "tessera/app/cli/common/model_args.h"
 #include "tessera/app/cli/common/outputs.h"
 #include "tessera/app/cli/common/peer_args.h"
@@ -29,6 +28,7 @@
 #include "tessera/learn/model/cost_model.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/machine/target/measured_as.h"
+#include "tessera/support/duration.h"
 #include "tessera/support/files.h"
 #include "tessera/support/split_commas.h"
 #include "tessera/trials/fleet/fleet_measurer.h"
@@ -600,7 +600,7 @@ void add_tune(Flags& app, std::function<int()>* run) {
                   "Agents that measure the kernels, through --db (`tessera agent`): any, at most a "
                   "number, or label=NAME=VALUE");
   sub->add_duration("--agent-wait", args->agent_wait_s,
-                    "With --agents: how long none may be there that fits");
+                    "With --agents: how long to wait while no agent fits");
   sub->add_option("--weight", args->weight,
                   "With --agents: share of them, beside other tunings of the database")
       ->check(range(0.01, 100.0));

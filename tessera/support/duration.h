@@ -5,11 +5,11 @@
 
 #include "tessera/support/result.h"
 
-namespace tessera::cli {
+namespace tessera {
 
 // Seconds, 0 or more.
 Result<double> parse_duration(const std::string& text);
 // "10m", "1h30m", "0.05s": what parse_duration() reads.
 std::string to_duration(double seconds);
 
-}  // namespace tessera::cli
+}  // namespace tessera

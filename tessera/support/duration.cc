@@ -1,10 +1,10 @@
-#include "tessera/app/cli/common/duration.h"
+#include "tessera/support/duration.h"
 
 #include <charconv>
 #include <cmath>
 #include <string_view>
 
-namespace tessera::cli {
+namespace tessera {
 namespace {
 
 // The unit at the front of `text`, which is taken off it; 0: there is none of that name.
@@ -56,4 +56,4 @@ std::string to_duration(double seconds) {
   return text;
 }
 
-}  // namespace tessera::cli
+}  // namespace tessera
