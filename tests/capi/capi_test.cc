@@ -460,7 +460,7 @@ TEST(Compile, NegativeNumbersAreRefused) {
     SmallModel small;
     tsr_model* model = nullptr;
     small.options.*member = -1;
-    expect_status(small.compile(&model), TSR_INVALID_ARGUMENT, "must not be negative, -1 is");
+    expect_status(small.compile(&model), TSR_INVALID_ARGUMENT, "must not be negative, but is -1");
     EXPECT_EQ(model, nullptr);
   }
 }

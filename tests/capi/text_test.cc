@@ -229,7 +229,7 @@ TEST_F(Text, SaysWhatIsWrong) {
   options.threads = 1;
   options.context = -5;
   expect_status(api().open_text(folder_.path().c_str(), &options, &text), TSR_INVALID_ARGUMENT,
-                "context must not be negative, -5 is");
+                "context must not be negative, but is -5");
   text = open();
   const std::int32_t wrong = 40;
   expect_status(api().step(text, &wrong, 1, nullptr), TSR_INVALID_ARGUMENT, "40 tokens, not 40");

@@ -165,7 +165,7 @@ class TextTest(unittest.TestCase):
             tessera.LanguageModel(os.path.dirname(self.scratch.name))
         with self.assertRaises(FileNotFoundError):
             tessera.LanguageModel("/no/such.gguf")
-        with self.assertRaisesRegex(tessera.Error, "context must not be negative, -1 is"):
+        with self.assertRaisesRegex(tessera.Error, "context must not be negative, but is -1"):
             tessera.LanguageModel(self.scratch.name, context=-1)
         with self.assertRaisesRegex(tessera.Error, "there is room for 50"):
             text.step([1] * 51)

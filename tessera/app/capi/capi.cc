@@ -211,7 +211,7 @@ Result<void> compile_onnx(app::ModelSource source, const std::string& name,
   app::CompileOptions decide;
   TESSERA_TRY(const Destination to, read_options(options, &decide));
   if (options.batch < 0) {
-    return make_error(ErrorCode::kInvalidArgument, "batch must not be negative, {} is",
+    return make_error(ErrorCode::kInvalidArgument, "batch must not be negative, but is {}",
                       options.batch);
   }
   TESSERA_DO(set_batch(options.batch, source, decide.import.symbols));

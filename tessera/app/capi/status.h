@@ -65,7 +65,7 @@ inline Error missing(const char* what) {
 
 inline Result<void> refuse_negative(const char* what, std::int32_t value) {
   if (value >= 0) return {};
-  return make_error(ErrorCode::kInvalidArgument, "{} must not be negative, {} is", what, value);
+  return make_error(ErrorCode::kInvalidArgument, "{} must not be negative, but is {}", what, value);
 }
 
 // Options of an older header are shorter: what they do not have keeps its default.

@@ -81,7 +81,7 @@ tsr_status open_text(const char* model, const tsr_text_options* given, tsr_text*
     TESSERA_TRY(const tsr_text_options options, copy_options(given));
     TESSERA_DO(refuse_negative("threads", options.threads));
     if (options.context < 0) {
-      return make_error(ErrorCode::kInvalidArgument, "context must not be negative, {} is",
+      return make_error(ErrorCode::kInvalidArgument, "context must not be negative, but is {}",
                         options.context);
     }
     app::DecoderOptions how;

@@ -225,7 +225,7 @@ void add_generate(Flags& app, std::function<int()>* run) {
                 "The prompt is a question in the model's chat format; on a terminal without "
                 "--prompt a conversation");
   args->gave_system =
-      sub->add_option("--system", args->system, "With --chat: what the model is to be");
+      sub->add_option("--system", args->system, "With --chat: instructions to the model");
   sub->add_option("--max-tokens", args->text.max_tokens,
                   "Most tokens to generate; 0: what the context holds")
       ->check(non_negative());
