@@ -130,6 +130,13 @@ TEST(File, RefusesBrokenMetadata) {
   Bytes nested;
   for (int depth = 0; depth < 6; ++depth) nested.add<std::uint32_t>(9).add<std::uint64_t>(1);
   EXPECT_EQ(with(9, nested), "m.gguf: 'k': arrays nested more than 4 deep");
+  // Each byte would become eight.
+  const std::uint64_t many = (std::uint64_t{1} << 22) + 1;
+  const std::string bytes =
+      Bytes().add<std::uint32_t>(0).add(many).raw(std::string(many, 'b')).str();
+  EXPECT_TRUE(parse(Writer().entry("k", 9, bytes).str()).ok());
+  EXPECT_EQ(error_of(Writer().entry("k", 9, bytes).entry("l", 9, bytes)),
+            "m.gguf: 'l': metadata of more than 8388608 elements");
   EXPECT_EQ(error_of(Writer().integer("k", 1).integer("k", 2)),
             "m.gguf: the key 'k' is there twice");
   EXPECT_EQ(error_of(Writer().integer("general.alignment", 24)),

@@ -16,6 +16,8 @@ namespace {
 constexpr std::string_view kMagic = "GGUF";
 constexpr int kMostDimensions = 4;
 constexpr int kDeepest = 4;  // arrays in arrays
+// Of metadata: the largest vocabularies have a tenth. Each takes several times its bytes in memory.
+constexpr std::uint64_t kMostElements = std::uint64_t{1} << 23;
 constexpr std::uint64_t kDefaultAlignment = 32;
 constexpr std::string_view kAlignmentKey = "general.alignment";
 
@@ -64,6 +66,14 @@ class Bytes {
     return out;
   }
 
+  // Elements of arrays, and entries.
+  Result<void> count(std::uint64_t more) {
+    if (more > kMostElements - elements_)
+      return invalid("metadata of more than {} elements", kMostElements);
+    elements_ += more;
+    return {};
+  }
+
   std::size_t left() const { return bytes_.size() - at_; }
   std::size_t at() const { return at_; }
 
@@ -74,6 +84,7 @@ class Bytes {
 
   std::string_view bytes_;
   std::size_t at_ = 0;
+  std::uint64_t elements_ = 0;
 };
 
 template <class T>
@@ -153,6 +164,7 @@ Result<Value> read_array(Bytes& bytes, int depth) {
   if (least == 0) return invalid("no value type has the number {}", type);
   if (count > bytes.left() / least)
     return invalid("an array of {} elements in {} bytes", count, bytes.left());
+  TESSERA_DO(bytes.count(count));
   if (type == kArray) return read_elements<Value>(bytes, type, count, depth);
   if (type == kText) return read_elements<std::string_view>(bytes, type, count, depth);
   if (type == kBool) return read_elements<bool>(bytes, type, count, depth);
@@ -220,6 +232,7 @@ class Parser {
  private:
   Result<void> read_metadata(std::uint64_t entries, File& file) {
     for (std::uint64_t i = 0; i < entries; ++i) {
+      TESSERA_DO(bytes_.count(1));
       TESSERA_TRY(const std::string_view key, bytes_.text("a key"));
       TESSERA_TRY(const auto type, bytes_.number<std::uint32_t>("a value"));
       Result<Value> value = read_value(bytes_, type, 0);
