@@ -154,6 +154,28 @@ TEST(Chat, RefusesMessagesOutOfTurn) {
             "message 2 is of 'user', where one of 'assistant' is expected");
 }
 
+// Thousands of openings that the words of no system follow, in as many bytes as there may be.
+TEST(Chat, LongTemplatesAreSearchedOnce) {
+  constexpr std::size_t kMost = std::size_t{1} << 20;
+  const std::string open = "<|im_start|>system\n", escaped = "<|im_start|>system\\n";
+  std::string openings = "<|im_end|>";
+  while (openings.size() + open.size() + escaped.size() + 40 < kMost) openings += open + escaped;
+  const auto system_of = [](const std::string& chat_template) {
+    const std::string said = text(format(chat_template).first("", {}));
+    const std::string begin = "<|im_start|>system\n";
+    if (!said.starts_with(begin)) return std::string();
+    return said.substr(begin.size(), said.find("<|im_end|>") - begin.size());
+  };
+  EXPECT_EQ(system_of(openings), "") << "nothing ends";
+  EXPECT_EQ(system_of(openings + "'<|im_end|>"), "") << "nothing is plain";
+  EXPECT_EQ(system_of(openings + "'" + open + "Hi.<|im_end|>"), "Hi.");
+  EXPECT_EQ(system_of(open + "<|im_end|>" + open + "Hi.<|im_end|>"), "Hi.") << "no words";
+  const std::string longest = "<|im_start|><|im_end|>" + std::string(kMost - 22, ' ');
+  EXPECT_EQ(format(longest).family(), "chatml");
+  EXPECT_EQ(ChatFormat::recognise(longest + " ", "", "").error().message,
+            "the model's chat template has 1048577 bytes, 1048576 at most");
+}
+
 TEST(Chat, RefusesOtherTemplates) {
   for (const char* other : {"", "{{ messages }}", "[INST][/INST][SYSTEM_PROMPT]", "<|user|>"}) {
     const Result<ChatFormat> f = ChatFormat::recognise(other, "", "");

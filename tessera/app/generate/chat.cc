@@ -7,6 +7,9 @@
 namespace tessera::app {
 namespace {
 
+// Templates have some thousand bytes, ten thousand at most.
+constexpr std::size_t kMostBytes = std::size_t{1} << 20;
+
 struct ChatFamily {
   const char* name;
   std::vector<const char*> contains, lacks;
@@ -110,14 +113,17 @@ std::string with_role(const std::string& text, std::string_view role) {
 // The words of a system turn that the template writes itself: those behind an opening when they are
 // plain text of one literal. Other openings, such as that for tools, come before and behind it.
 std::string default_system_of(std::string_view text, std::string open, std::string_view close) {
+  constexpr std::string_view kNoWords = "'\"{}\\";
   for (const bool escaped : {false, true}) {
     if (escaped) open = with(open, "\n", "\\n");
+    // Both are looked for once on the way through the text, however many openings there are.
+    std::size_t end = 0, other = 0;
     for (std::size_t at = 0; (at = text.find(open, at)) != std::string_view::npos;) {
       at += open.size();
-      const std::string_view rest = text.substr(at);
-      const std::string_view words = rest.substr(0, rest.find(close));
-      const bool plain = words.size() < rest.size() && words.find_first_of("'\"{}\\") == words.npos;
-      if (plain && !words.empty()) return std::string(words);
+      if (end < at) end = text.find(close, at);
+      if (end == std::string_view::npos) break;
+      if (other < at) other = text.find_first_of(kNoWords, at);
+      if (end > at && other > end) return std::string(text.substr(at, end - at));
     }
   }
   return {};
@@ -133,6 +139,10 @@ std::vector<std::string> chat_families() {
 
 Result<ChatFormat> ChatFormat::recognise(std::string_view chat_template, std::string_view begin,
                                          std::string_view end) {
+  if (chat_template.size() > kMostBytes) {
+    return make_error(ErrorCode::kUnsupported, "the model's chat template has {} bytes, {} at most",
+                      chat_template.size(), kMostBytes);
+  }
   for (const ChatFamily& family : families()) {
     if (!fits(family, chat_template)) continue;
     ChatFormat out;

@@ -24,7 +24,7 @@ struct ChatMessage {
 class ChatFormat {
  public:
   // Of the template in a model's file, and the texts of the tokens at the beginning and the end of
-  // a text. kUnsupported when it is of no family.
+  // a text. kUnsupported when it is of no family, or longer than any template.
   static Result<ChatFormat> recognise(std::string_view chat_template, std::string_view begin,
                                       std::string_view end);
 
