@@ -124,6 +124,49 @@ TEST(Config, ScaledPositionsOfEveryKind) {
   EXPECT_EQ(number(factors, "phi3.rope.scaling.original_context_length"), 25);
 }
 
+// As versions before and since the fifth have them.
+TEST(Config, TwoBasesOfPositions) {
+  json before = old("gemma3_text");
+  before.update({{"rope_local_base_freq", 300.0},
+                 {"sliding_window", 30},
+                 {"sliding_window_pattern", 6},
+                 {"query_pre_attn_scalar", 16},
+                 {"rope_scaling", {{"rope_type", "linear"}, {"factor", 8.0}}}});
+  json now = old("gemma3_text");
+  now.erase("rope_theta");
+  now.update({{"sliding_window", 30},
+              {"layer_types", {"sliding_attention", "sliding_attention"}},
+              {"query_pre_attn_scalar", 16},
+              {"rope_parameters",
+               {{"full_attention", {{"rope_type", "linear"}, {"factor", 8.0}, {"rope_theta", 500}}},
+                {"sliding_attention", {{"rope_type", "default"}, {"rope_theta", 300.0}}}}}});
+  for (const json& config : {before, now}) {
+    Parts parts;
+    const auto read_config = read(config, &parts);
+    ASSERT_TRUE(read_config.ok()) << read_config.error().message;
+    EXPECT_EQ(read_config->family, "gemma3");
+    EXPECT_TRUE(read_config->tied && read_config->norms_from_one && read_config->norms_around);
+    EXPECT_EQ(number(parts, "gemma3.rope.freq_base"), 500);
+    EXPECT_EQ(number(parts, "gemma3.rope.freq_base_swa"), 300);
+    EXPECT_EQ(number(parts, "gemma3.rope.scaling.factor"), 8);
+    EXPECT_EQ(number(parts, "gemma3.attention.sliding_window"), 30);
+    EXPECT_EQ(number(parts, "gemma3.attention.scale"), 0.25);
+  }
+}
+
+TEST(Config, LayersWithoutPositionsAreThoseOfTheFamily) {
+  for (const json& more : {json::object(), json{{"no_rope_layer_interval", 4}},
+                           json{{"no_rope_layers", {1, 1, 1, 0, 1, 1, 1, 0}}}}) {
+    json config = old("smollm3");
+    config.update(more);
+    Parts parts;
+    const auto read_config = read(config, &parts);
+    ASSERT_TRUE(read_config.ok()) << read_config.error().message;
+    EXPECT_EQ(read_config->family, "smollm3");
+    EXPECT_TRUE(read_config->tied);
+  }
+}
+
 TEST(Config, SaysWhatIsWrong) {
   const auto refusal = [](const char* type, const json& more) {
     json config = old(type);
@@ -134,8 +177,8 @@ TEST(Config, SaysWhatIsWrong) {
     return read_config.ok() ? "" : read_config.error().message;
   };
   EXPECT_EQ(refusal("bert", json::object()),
-            "config.json: model_type 'bert'; those known are gemma, gemma2, llama, mistral, phi3, "
-            "qwen2, qwen3");
+            "config.json: model_type 'bert'; those known are gemma, gemma2, gemma3_text, llama, "
+            "mistral, phi3, qwen2, qwen3, smollm3");
   EXPECT_EQ(refusal("llama", {{"model_type", 3}}), "config.json: 'model_type' is not a text");
   EXPECT_EQ(refusal("llama", {{"quantization_config", {{"bits", 4}}}}),
             "config.json: quantization_config: weights in this form");
@@ -168,6 +211,26 @@ TEST(Config, SaysWhatIsWrong) {
   EXPECT_EQ(refusal("gemma2", {{"layer_types", {"full_attention"}}}),
             "config.json: 'layer_types': layer 0 has no sliding_attention");
   EXPECT_EQ(refusal("gemma2", {{"layer_types", 2}}), "config.json: 'layer_types' is not a list");
+  const char *near = "sliding_attention", *all = "full_attention";
+  EXPECT_EQ(refusal("gemma3_text", {{"layer_types", {near, near, near, near, near, near}}}),
+            "config.json: 'layer_types': layer 5 has no full_attention");
+  EXPECT_EQ(refusal("gemma3_text", {{"layer_types", {near, all}}}),
+            "config.json: 'layer_types': layer 1 has no sliding_attention");
+  EXPECT_EQ(refusal("gemma3_text", {{"use_bidirectional_attention", true}}),
+            "config.json: 'use_bidirectional_attention': this is for models that read forwards");
+  EXPECT_EQ(refusal("gemma3_text",
+                    {{"rope_parameters",
+                      {{"full_attention", {{"rope_theta", 2.0}}},
+                       {"sliding_attention", {{"rope_theta", 2.0}, {"rope_type", "linear"}}}}}}),
+            "config.json: positions in a window scaled by 'linear'");
+  EXPECT_EQ(refusal("gemma3_text", {{"rope_parameters", {{"sliding_attention", 3}}}}),
+            "config.json: 'rope_parameters' is not an object");
+  EXPECT_EQ(refusal("smollm3", {{"no_rope_layer_interval", 3}}),
+            "config.json: 'no_rope_layer_interval' is 3, not 4");
+  EXPECT_EQ(refusal("smollm3", {{"no_rope_layers", {1, 1, 1, 1}}}),
+            "config.json: 'no_rope_layers': layer 3 has no 0");
+  EXPECT_EQ(refusal("smollm3", {{"no_rope_layers", 2}}),
+            "config.json: 'no_rope_layers' is not a list");
 }
 
 }  // namespace

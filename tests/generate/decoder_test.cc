@@ -154,6 +154,18 @@ TEST_F(DecoderTest, OtherFamiliesAgreeWithTheLoops) {
        .score_cap = 2,
        .logit_cap = 3,
        .window = 11},
+      {.family = "gemma3",
+       .layers = 7,
+       .head_norms = true,
+       .post_norms = true,
+       .halves = true,
+       .gelu = true,
+       .scaled_input = true,
+       .window = 7,
+       .whole_every = 6,
+       .base = 500,
+       .rope_scale = 3},
+      {.family = "smollm3", .layers = 5, .unrotated_every = 4},
   };
   for (const TinyDecoder& d : families) {
     SCOPED_TRACE(d.family);

@@ -23,7 +23,12 @@ struct TinyDecoder {
   bool halves = false;  // of a head are rotated, not neighbours
   bool gelu = false, scaled_input = false;
   double score_cap = 0, logit_cap = 0;
-  std::int64_t window = 0;  // of even layers
+  std::int64_t window = 0;  // of all layers but the last of so many:
+  std::int64_t whole_every = 2;
+  double local_base = 10000;         // of rotations in layers with a window
+  double base = 10000;               // of the others
+  double rope_scale = 1;             // by which positions of the others are divided
+  std::int64_t unrotated_every = 0;  // of so many layers the last rotates nothing
   std::function<void(gguf::testing::Writer&)> metadata = [](gguf::testing::Writer&) {};  // more
 };
 
@@ -69,7 +74,11 @@ inline std::string write_decoder(const TinyDecoder& d) {
   size("attention.head_count_kv", d.kv_heads);
   size("attention.key_length", d.head);
   w.number(key("attention.layer_norm_rms_epsilon"), 1e-5F);
-  w.number(key("rope.freq_base"), 10000);
+  w.number(key("rope.freq_base"), static_cast<float>(d.base));
+  if (d.rope_scale != 1) {
+    w.text(key("rope.scaling.type"), "linear");
+    w.number(key("rope.scaling.factor"), static_cast<float>(d.rope_scale));
+  }
   if (d.score_cap > 0) w.number(key("attn_logit_softcapping"), static_cast<float>(d.score_cap));
   if (d.logit_cap > 0) w.number(key("final_logit_softcapping"), static_cast<float>(d.logit_cap));
   if (d.window > 0) size("attention.sliding_window", d.window);
@@ -184,11 +193,18 @@ class ReferenceDecoder {
     return y;
   }
 
-  void rotate(Vector* head) const {
+  bool sees_all(std::int64_t layer) const {
+    return d_.window == 0 || (layer + 1) % d_.whole_every == 0;
+  }
+
+  void rotate(std::int64_t layer, Vector* head) const {
+    if (d_.unrotated_every > 0 && (layer + 1) % d_.unrotated_every == 0) return;
+    const bool whole = sees_all(layer);
+    const double place = static_cast<double>(position_) / (whole ? d_.rope_scale : 1);
     const std::size_t half = head->size() / 2;
     for (std::size_t i = 0; i < half; ++i) {
       const double exponent = static_cast<double>(2 * i) / static_cast<double>(head->size());
-      const double angle = static_cast<double>(position_) / std::pow(10000.0, exponent);
+      const double angle = place / std::pow(whole ? d_.base : d_.local_base, exponent);
       double &a = (*head)[d_.halves ? i : 2 * i], &b = (*head)[d_.halves ? i + half : 2 * i + 1];
       const double real = a * std::cos(angle) - b * std::sin(angle);
       b = a * std::sin(angle) + b * std::cos(angle);
@@ -203,7 +219,7 @@ class ReferenceDecoder {
     const auto& keys = keys_[size(i)][kv];
     Vector scores;
     const std::size_t first =
-        d_.window > 0 && i % 2 == 0 && position_ >= d_.window ? size(position_ - d_.window + 1) : 0;
+        !sees_all(i) && position_ >= d_.window ? size(position_ - d_.window + 1) : 0;
     double total = 0;
     for (std::size_t j = first; j < keys.size(); ++j) {
       double s = 0;
@@ -237,14 +253,14 @@ class ReferenceDecoder {
     }
     for (std::int64_t g = 0; g < kv; ++g) {
       Vector key = norm(part(k, g, d_.head), in("attn_k_norm"));
-      rotate(&key);
+      rotate(i, &key);
       keys_[size(i)][g].push_back(key);
       values_[size(i)][g].push_back(part(v, g, d_.head));
     }
     Vector all;
     for (std::int64_t a = 0; a < d_.heads; ++a) {
       Vector query = norm(part(q, a, d_.head), in("attn_q_norm"));
-      rotate(&query);
+      rotate(i, &query);
       const Vector y = attend(i, query, a / shared);
       all.insert(all.end(), y.begin(), y.end());
     }

@@ -66,8 +66,41 @@ TEST(ToModel, SaysWhichFieldIsMissingOrWrong) {
   EXPECT_EQ(refusal(Writer()), "m.gguf: there is no 'general.architecture'");
   EXPECT_EQ(
       refusal(Writer().text("general.architecture", "mamba")),
-      "m.gguf: models of the family mamba; those of gemma, gemma2, llama, phi3, qwen2, qwen3 are "
-      "known");
+      "m.gguf: models of the family mamba; those of gemma, gemma2, gemma3, llama, phi3, qwen2, "
+      "qwen3, smollm3 are known");
+}
+
+// The second has no metadata but its number.
+TEST(ToModel, PartsOfAModelAreRefused) {
+  EXPECT_EQ(refusal(Writer().integer("split.count", 3)),
+            "m.gguf: one of 3 files of a model; join them, for instance with `llama-gguf-split "
+            "--merge FIRST WHOLE`");
+  EXPECT_TRUE(read_architecture(parse(fields().integer("split.count", 1).str())).ok());
+}
+
+TEST(ToModel, LayersWithWindowsHavePositionsOfTheirOwn) {
+  TinyDecoder d{.family = "gemma3", .layers = 7, .window = 5, .base = 500, .rope_scale = 8};
+  const auto read = [&] { return read_architecture(parse(write_decoder(d))); };
+  const auto a = read();
+  ASSERT_TRUE(a.ok()) << a.error().message;
+  EXPECT_EQ(a->local_rope_base, 10000);
+  EXPECT_EQ(a->rope_scale, 8);
+  for (std::int64_t i = 0; i < 7; ++i) {
+    EXPECT_EQ(a->is_local(i), i != 5) << i;
+    EXPECT_TRUE(a->rotates(i));
+  }
+  d.metadata = [](Writer& w) { w.number("gemma3.rope.freq_base_swa", 20); };
+  EXPECT_EQ(read()->local_rope_base, 20);
+  d.metadata = [](Writer& w) { w.integer("gemma3.attention.sliding_window_pattern", 4); };
+  EXPECT_EQ(read().error().message,
+            "m.gguf: 'gemma3.attention.sliding_window_pattern' is 4, 6 in models of the family "
+            "gemma3");
+  d.metadata = [](Writer&) {};
+  d.window = 0;
+  EXPECT_EQ(read().error().message, "m.gguf: there is no 'gemma3.attention.sliding_window'");
+  const auto smollm = read_architecture(parse(write_decoder({.family = "smollm3", .layers = 9})));
+  ASSERT_TRUE(smollm.ok()) << smollm.error().message;
+  for (std::int64_t i = 0; i < 9; ++i) EXPECT_EQ(smollm->rotates(i), i != 3 && i != 7) << i;
 }
 
 TEST(ToModel, SaysWhichTensorIsMissingOrWrong) {
@@ -113,6 +146,10 @@ TEST(ToModel, ScoresAreScaledAsTheFamilyDoes) {
   EXPECT_EQ(scale(), 1 / std::sqrt(24.0));
   d.layers = 46;
   EXPECT_EQ(scale(), 1 / std::sqrt(16.0)) << "64 elements, 4 heads";
+  d.family = "gemma3";
+  d.layers = 62;
+  d.window = 5;
+  EXPECT_EQ(scale(), 1 / std::sqrt(16.0));
   d.family = "llama";
   EXPECT_EQ(scale(), 1 / std::sqrt(24.0));
 }

@@ -34,11 +34,17 @@ constexpr std::array kModelTypes = {
               .window = true,
               .norms_around = true,
               .norms_from_one = true},
+    ModelType{.name = "gemma3_text",
+              .family = "gemma3",
+              .window = true,
+              .norms_around = true,
+              .norms_from_one = true},
     ModelType{.name = "llama", .family = "llama"},
     ModelType{.name = "mistral", .family = "llama"},
     ModelType{.name = "phi3", .family = "phi3", .window = true},
     ModelType{.name = "qwen2", .family = "qwen2"},
     ModelType{.name = "qwen3", .family = "qwen3"},
+    ModelType{.name = "smollm3", .family = "smollm3"},
 };
 
 class ConfigReader {
@@ -64,7 +70,7 @@ class ConfigReader {
                .norms_around = type_.norms_around,
                .norms_from_one = type_.norms_from_one};
     // What `transformers` takes where the file does not say.
-    const bool ties = out.family.starts_with("gemma");
+    const bool ties = out.family.starts_with("gemma") || out.family == "smollm3";
     TESSERA_TRY(out.tied, flag(config_, "tie_word_embeddings", ties));
     parts_.set("general.architecture", {parts_.keep(out.family)});
     parts_.set(gguf::kHalves, {true});
@@ -72,6 +78,7 @@ class ConfigReader {
     TESSERA_DO(check_activation());
     TESSERA_DO(read_scale());
     TESSERA_DO(read_window());
+    TESSERA_DO(check_unrotated());
     TESSERA_DO(read_positions());
     return out;
   }
@@ -121,7 +128,7 @@ class ConfigReader {
     for (const FieldName& f : field_names()) {
       const std::string_view field = f.gguf;
       if (field.starts_with("rope.") || field == "attention.scale" ||
-          field == "attention.sliding_window") {
+          field.starts_with("attention.sliding_window")) {
         continue;
       }
       const json& v = member(config_, f.config);
@@ -159,6 +166,11 @@ class ConfigReader {
 
   Result<void> read_window() {
     TESSERA_DO(check_layer_types());
+    TESSERA_TRY(const bool both_ways, flag(config_, "use_bidirectional_attention", false));
+    if (both_ways)
+      return unsupported("'use_bidirectional_attention': this is for models that read forwards");
+    TESSERA_TRY(const auto pattern, size(config_, "sliding_window_pattern"));
+    if (pattern) set("attention.sliding_window_pattern", {*pattern});
     TESSERA_TRY(const bool used, flag(config_, "use_sliding_window", true));
     TESSERA_TRY(const std::optional<std::int64_t> window, size(config_, "sliding_window"));
     if (!window || !used) return {};
@@ -178,16 +190,41 @@ class ConfigReader {
     const json& types = member(config_, "layer_types");
     if (types.is_null() || !type_.norms_around) return {};
     if (!types.is_array()) return not_a("layer_types", "a list");
+    const auto every = static_cast<std::size_t>(gguf::find_family(type_.family)->whole_every);
     for (std::size_t i = 0; i < types.size(); ++i) {
-      const char* wanted = i % 2 == 0 ? "sliding_attention" : "full_attention";
+      const char* wanted = (i + 1) % every != 0 ? "sliding_attention" : "full_attention";
       if (types[i] != wanted) return unsupported("'layer_types': layer {} has no {}", i, wanted);
+    }
+    return {};
+  }
+
+  // Where they are named, so have layers whose positions nothing tells.
+  Result<void> check_unrotated() const {
+    const std::int64_t every = gguf::find_family(type_.family)->unrotated_every;
+    if (every == 0) return {};
+    const json& rotate = member(config_, "no_rope_layers");  // 1 where a layer rotates
+    if (rotate.is_null()) {
+      TESSERA_TRY(const auto said, size(config_, "no_rope_layer_interval"));
+      if (said.value_or(every) != every)
+        return unsupported("'no_rope_layer_interval' is {}, not {}", *said, every);
+      return {};
+    }
+    if (!rotate.is_array()) return not_a("no_rope_layers", "a list");
+    for (std::size_t i = 0; i < rotate.size(); ++i) {
+      const int wanted = (i + 1) % static_cast<std::size_t>(every) != 0 ? 1 : 0;
+      if (rotate[i] != wanted)
+        return unsupported("'no_rope_layers': layer {} has no {}", i, wanted);
     }
     return {};
   }
 
   Result<void> read_positions() {
     const json& both = member(config_, "rope_parameters");  // since version 5
-    const json& rope = both.is_null() ? member(config_, "rope_scaling") : both;
+    // Of families with two bases by the kind of layer.
+    const json& whole = member(both, "full_attention");
+    const json& whole_or_both = whole.is_null() ? both : whole;
+    const json& rope = both.is_null() ? member(config_, "rope_scaling") : whole_or_both;
+    TESSERA_DO(read_local_positions(member(both, "sliding_attention")));
     if (!rope.is_null() && !rope.is_object()) return not_a("rope_scaling", "an object");
     const auto either = [&](const char* name) -> const json& {
       return member(rope, name).is_null() ? config_ : rope;
@@ -207,6 +244,17 @@ class ConfigReader {
     if (type == "llama3") return read_llama3(rope, theta.value_or(10000), rotated);
     if (type == "longrope" || type == "su") return read_longrope(rope);
     if (type != "default") return unsupported("positions scaled by '{}'", type);
+    return {};
+  }
+
+  Result<void> read_local_positions(const json& rope) {
+    if (gguf::find_family(type_.family)->local_rope_base == 0) return {};
+    if (!rope.is_null() && !rope.is_object()) return not_a("rope_parameters", "an object");
+    TESSERA_TRY(const auto old, positive(config_, "rope_local_base_freq"));
+    TESSERA_TRY(const auto theta, positive(rope, "rope_theta"));
+    if (theta || old) set("rope.freq_base_swa", {theta ? *theta : *old});
+    TESSERA_TRY(const std::string type, text(rope, "rope_type", "default"));
+    if (type != "default") return unsupported("positions in a window scaled by '{}'", type);
     return {};
   }
 

@@ -22,6 +22,7 @@ constexpr std::array kFields = {
     FieldName{"final_logit_softcapping", "final_logit_softcapping"},
     // These are read by rules of their own.
     FieldName{"rope_theta", "rope.freq_base"},
+    FieldName{"rope_local_base_freq", "rope.freq_base_swa"},
     FieldName{"rope_scaling.type", "rope.scaling.type"},
     FieldName{"rope_scaling.factor", "rope.scaling.factor"},
     FieldName{"rope_scaling.attention_factor", "rope.scaling.attn_factor"},
@@ -29,6 +30,7 @@ constexpr std::array kFields = {
     FieldName{"partial_rotary_factor", "rope.dimension_count"},
     FieldName{"query_pre_attn_scalar", "attention.scale"},
     FieldName{"sliding_window", "attention.sliding_window"},
+    FieldName{"sliding_window_pattern", "attention.sliding_window_pattern"},
 };
 
 struct TensorName {

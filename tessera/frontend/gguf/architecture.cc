@@ -16,12 +16,19 @@ constexpr std::array kFamilies = {
     Family{.name = "gemma2",
            .gelu = true,
            .scaled_input = true,
-           .local_layers = true,
+           .whole_every = 2,
            .layers_scaled_by_hidden = 46},  // 27B
+    Family{.name = "gemma3",
+           .gelu = true,
+           .scaled_input = true,
+           .whole_every = 6,
+           .local_rope_base = 10000,
+           .layers_scaled_by_hidden = 62},  // 27B
     Family{.name = "llama", .interleaved = true},
     Family{.name = "phi3", .windowed = true},
     Family{.name = "qwen2"},
     Family{.name = "qwen3"},
+    Family{.name = "smollm3", .interleaved = true, .unrotated_every = 4},
 };
 
 constexpr std::int64_t kMostLayers = 1000;
@@ -120,6 +127,38 @@ Result<void> read_divisors(const File& file, const Fields& f, Architecture* a) {
   return {};
 }
 
+Result<void> read_windows(const File& file, const Fields& f, Architecture* a) {
+  const Family& family = *a->family;
+  const bool windows = family.whole_every > 0 || family.windowed;
+  if (windows && f.has("attention.sliding_window")) {
+    TESSERA_TRY(a->window, file.integer(f.key("attention.sliding_window")));
+    if (a->window < 0) return invalid("{}: a window of {} tokens", file.name(), a->window);
+  }
+  if (family.local_rope_base == 0) return {};
+  // Without a window there is no telling which layers its positions are of.
+  if (a->window == 0) {
+    return invalid("{}: there is no '{}'", file.name(), f.said("attention.sliding_window"));
+  }
+  constexpr const char* kPattern = "attention.sliding_window_pattern";
+  TESSERA_TRY(const std::int64_t pattern, f.size(kPattern, family.whole_every));
+  if (pattern != family.whole_every) {
+    return unsupported(
+        file, fmt::format("'{}' is {}, {} in models of the family {}", f.said(kPattern), pattern,
+                          family.whole_every, family.name));
+  }
+  TESSERA_TRY(a->local_rope_base, f.positive("rope.freq_base_swa", family.local_rope_base));
+  return {};
+}
+
+// Parts of a model have the tensors of some layers each.
+Result<void> refuse_parts(const File& file) {
+  TESSERA_TRY(const std::int64_t count, file.integer("split.count", 0));
+  if (count < 2) return {};
+  return unsupported(file, fmt::format("one of {} files of a model; join them, for instance with "
+                                       "`llama-gguf-split --merge FIRST WHOLE`",
+                                       count));
+}
+
 Result<void> read_numbers(const File& file, const Fields& f, Architecture* a) {
   TESSERA_TRY(a->epsilon, f.positive("attention.layer_norm_rms_epsilon"));
   TESSERA_TRY(a->rope_base, f.positive("rope.freq_base", 10000.0));
@@ -143,11 +182,7 @@ Result<void> read_numbers(const File& file, const Fields& f, Architecture* a) {
   if (f.has("final_logit_softcapping")) {
     TESSERA_TRY(a->logit_cap, f.positive("final_logit_softcapping"));
   }
-  const bool windows = a->family->local_layers || a->family->windowed;
-  if (windows && f.has("attention.sliding_window")) {
-    TESSERA_TRY(a->window, file.integer(f.key("attention.sliding_window")));
-    if (a->window < 0) return invalid("{}: a window of {} tokens", file.name(), a->window);
-  }
+  TESSERA_DO(read_windows(file, f, a));
   return read_divisors(file, f, a);
 }
 
@@ -166,6 +201,7 @@ std::vector<std::string> family_names() {
 }
 
 Result<Architecture> read_architecture(const File& file) {
+  TESSERA_DO(refuse_parts(file));
   TESSERA_TRY(const std::string_view name, file.text("general.architecture"));
   Architecture out;
   out.family = find_family(name);

@@ -16,8 +16,10 @@ struct Family {
   bool interleaved = false;   // rotated pairs are neighbours, not halves of a head (kHalves)
   bool gelu = false;          // gates by tanh-GELU, not SiLU
   bool scaled_input = false;  // embeddings times the root of their size
-  bool local_layers = false;  // every second layer, from the first on, sees a window alone
-  bool windowed = false;      // all layers do, where the file has a window
+  bool windowed = false;      // all layers see a window alone, where the file has one
+  std::int64_t whole_every = 0;  // of so many layers the last sees all, the others a window; 0: all
+  double local_rope_base = 0;    // of layers with a window, whose positions are not scaled; 0: none
+  std::int64_t unrotated_every = 0;  // of so many layers the last rotates nothing; 0: all rotate
   // Models of so many layers scale scores by the hidden size for each head of queries instead of
   // the size of a head; files do not say so. 0: none.
   std::int64_t layers_scaled_by_hidden = 0;
@@ -41,6 +43,7 @@ struct Architecture {
   std::int64_t context = 0;  // the most tokens that the model was made for
   std::int64_t window = 0;   // 0: none
   double epsilon = 0, rope_base = 0, rope_scale = 1;
+  double local_rope_base = 0;             // as Family has it
   double rope_magnitude = 1;              // of what is rotated
   double score_scale = 0;                 // of the products of queries and keys
   double score_cap = 0, logit_cap = 0;    // 0: none
@@ -48,7 +51,11 @@ struct Architecture {
 
   // Whether queries of the layer see the last `window` keys alone.
   bool is_local(std::int64_t layer) const {
-    return window > 0 && (family->windowed || (family->local_layers && layer % 2 == 0));
+    const std::int64_t every = family->whole_every;
+    return window > 0 && (family->windowed || (every > 0 && (layer + 1) % every != 0));
+  }
+  bool rotates(std::int64_t layer) const {
+    return family->unrotated_every == 0 || (layer + 1) % family->unrotated_every != 0;
   }
 };
 

@@ -40,6 +40,9 @@ class DecoderWriter {
   struct Rows {
     Name key, value;
   };
+  struct Rotation {
+    Name cosine, sine;
+  };
 
   void fail(const Error& error) {
     if (!error_) error_ = error.with_context(file_.name());
@@ -119,20 +122,18 @@ class DecoderWriter {
     n_.scope("positions");
     const Name tokens = range(kTokens, 1);  // [sequence]
     const Name positions = n_.add("Add", {tokens, kPosition});
-    HostTensor frequency(DType::kF32, {1, 1, a_.rotated / 2});
-    for (std::int64_t i = 0; i < a_.rotated / 2; ++i) {
-      const double exponent = static_cast<double>(2 * i) / static_cast<double>(a_.rotated);
-      const std::vector<float>& divisors = a_.frequency_divisors;
-      const double divisor =
-          a_.rope_scale *
-          (divisors.empty() ? 1.0 : static_cast<double>(divisors[static_cast<std::size_t>(i)]));
-      frequency.set_float(i, 1 / (std::pow(a_.rope_base, exponent) * divisor));
-    }
     const Name column =
         n_.reshape(n_.add("Cast", {positions}, {attr("to", std::int64_t{1})}), {1, -1, 1});
-    const Name angles = n_.add("Mul", {column, n_.constant("frequency", std::move(frequency))});
-    cosine_ = magnified(n_.add("Cos", {angles}));
-    sine_ = magnified(n_.add("Sin", {angles}));
+    const std::vector<float>& divisors = a_.frequency_divisors;
+    rotation_ = rotation("frequency", column, a_.rope_base, [&](std::int64_t i) {
+      return a_.rope_scale *
+             (divisors.empty() ? 1.0 : static_cast<double>(divisors[static_cast<std::size_t>(i)]));
+    });
+    local_rotation_ = rotation_;
+    if (a_.local_rope_base > 0) {
+      local_rotation_ =
+          rotation("local_frequency", column, a_.local_rope_base, [](std::int64_t) { return 1.0; });
+    }
     const Name places = range(past_[0].value, 2);  // of the cache
     const Name query = n_.reshape(tokens, {-1, 1});
     sees_past_ = n_.add("Less", {places, kPosition});
@@ -143,6 +144,18 @@ class DecoderWriter {
     const Name absolute = n_.add("Add", {first, kPosition});
     sees_near_past_ = n_.add("And", {sees_past_, n_.add("Less", {absolute, places})});
     sees_near_new_ = n_.add("And", {sees_new_, n_.add("Less", {first, tokens})});
+  }
+
+  // By angles [1, sequence, rotated / 2], the positions over powers of the base and the divisors.
+  template <class Divisor>
+  Rotation rotation(const char* name, const Name& positions, double base, const Divisor& divisor) {
+    HostTensor frequency(DType::kF32, {1, 1, a_.rotated / 2});
+    for (std::int64_t i = 0; i < a_.rotated / 2; ++i) {
+      const double exponent = static_cast<double>(2 * i) / static_cast<double>(a_.rotated);
+      frequency.set_float(i, 1 / (std::pow(base, exponent) * divisor(i)));
+    }
+    const Name angles = n_.add("Mul", {positions, n_.constant(name, std::move(frequency))});
+    return {magnified(n_.add("Cos", {angles})), magnified(n_.add("Sin", {angles}))};
   }
 
   Name magnified(const Name& x) {
@@ -273,8 +286,10 @@ class DecoderWriter {
     return n_.reshape(norm(split, name, size), {1, -1, heads * size});
   }
 
-  Name rotated(const Name& x, std::int64_t heads) {
-    return n_.add("RotaryEmbedding", {x, cosine_, sine_},
+  Name rotated(std::int64_t layer, const Name& x, std::int64_t heads) {
+    if (!a_.rotates(layer)) return x;
+    const Rotation& by = a_.is_local(layer) ? local_rotation_ : rotation_;
+    return n_.add("RotaryEmbedding", {x, by.cosine, by.sine},
                   {attr("interleaved", std::int64_t{a_.interleaved}), attr("num_heads", heads),
                    attr("rotary_embedding_dim", a_.rotated)});
   }
@@ -318,16 +333,16 @@ class DecoderWriter {
         joined(x, in_layer(i, "attn_qkv"),
                {in_layer(i, "attn_q"), in_layer(i, "attn_k"), in_layer(i, "attn_v")},
                {a_.heads * a_.key, a_.kv_heads * a_.key, a_.kv_heads * a_.value}, a_.hidden);
-    Name q = rotated(head_norm(parts[0], in_layer(i, "attn_q_norm"), a_.heads, a_.key), a_.heads);
+    Name q =
+        rotated(i, head_norm(parts[0], in_layer(i, "attn_q_norm"), a_.heads, a_.key), a_.heads);
     q = n_.add("Mul", {q, n_.scalar(a_.score_scale)});
     q = n_.transpose(n_.reshape(q, {1, -1, a_.kv_heads, shared, a_.key}), {0, 2, 3, 1, 4});
     const auto heads = [&](const Name& rows, std::int64_t size) {
       return n_.transpose(n_.reshape(rows, {1, -1, a_.kv_heads, size}), {0, 2, 1, 3});
     };
     Rows now;
-    now.key = heads(
-        rotated(head_norm(parts[1], in_layer(i, "attn_k_norm"), a_.kv_heads, a_.key), a_.kv_heads),
-        a_.key);
+    const Name keys = head_norm(parts[1], in_layer(i, "attn_k_norm"), a_.kv_heads, a_.key);
+    now.key = heads(rotated(i, keys, a_.kv_heads), a_.key);
     now.value = heads(parts[2], a_.value);
     new_.push_back(now);
     const Name y = n_.transpose(attend(i, q, now), {0, 3, 1, 2, 4});
@@ -377,7 +392,8 @@ class DecoderWriter {
   Nodes n_;
   std::optional<Error> error_;
   std::vector<Rows> past_, new_;  // by layer
-  Name cosine_, sine_, sees_past_, sees_new_, sees_near_past_, sees_near_new_;
+  Rotation rotation_, local_rotation_;
+  Name sees_past_, sees_new_, sees_near_past_, sees_near_new_;
 };
 
 }  // namespace
