@@ -209,8 +209,8 @@ TEST(Generate, BenchTimesReadingAndWriting) {
   EXPECT_EQ(out["threads"], 1);
   EXPECT_EQ(out["activations"], "int8");
   EXPECT_EQ(out["samples"]["decode_tokens_per_s"].size(), 2U);
-  for (const char* name :
-       {"prefill_tokens_per_s", "decode_tokens_per_s", "first_token_s", "resident_bytes"}) {
+  for (const char* name : {"prefill_tokens_per_s", "decode_tokens_per_s", "first_token_s",
+                           "weight_bytes", "resident_bytes"}) {
     EXPECT_GT(out[name].get<double>(), 0) << name;
   }
   const nlohmann::json exact = json_of(run({"bench", path, "--generate", "prompt=3,tokens=2",

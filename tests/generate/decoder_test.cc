@@ -206,6 +206,33 @@ TEST_F(DecoderTest, ForgetsWhatItIsToldTo) {
   EXPECT_EQ(decoder.position(), 12);
 }
 
+// Chunks have at most another order of the weights that single tokens read, of as few bits; as
+// floats they would take four to eight times the bytes.
+TEST_F(DecoderTest, ChunksReadNoWideWeights) {
+  for (const char* blocks : {"Q4_0", "Q4_1", "Q8_0"}) {
+    for (const graph::Rounding rounding : {graph::Rounding::kNever, graph::Rounding::kAlways}) {
+      SCOPED_TRACE(std::string(blocks) +
+                   (rounding == graph::Rounding::kNever ? " float" : " int8"));
+      TinyDecoder d;
+      d.blocks = blocks;
+      d.layers = 1;
+      d.hidden = 256;
+      d.ffn = 512;
+      d.heads = 16;
+      d.kv_heads = 4;
+      options_.compile.rounding = rounding;
+      Decoder decoder = open(d);
+      EXPECT_EQ(decoder.weight_bytes(), 0);
+      const std::vector<std::int32_t> tokens = words(20, d.words);
+      ASSERT_TRUE(decoder.step(std::span(tokens).first(1)).ok());
+      const std::int64_t one = decoder.weight_bytes();
+      ASSERT_TRUE(decoder.step(tokens).ok());
+      EXPECT_GT(one, std::int64_t{256} * 512 * 3 / 2);
+      EXPECT_LT(decoder.weight_bytes(), 2 * one);
+    }
+  }
+}
+
 TEST_F(DecoderTest, GivesTheLogitsOfEachToken) {
   options_.each = 4;
   TinyDecoder d;
@@ -325,7 +352,8 @@ TEST_F(DecoderTest, IsTimed) {
   EXPECT_GT(bench->first_token_s(), 0);
   EXPECT_GT(bench->prompt_tokens_per_s(options), 0);
   EXPECT_GT(bench->decode_tokens_per_s(options), 0);
-  EXPECT_GT(bench->resident_bytes, 0);
+  EXPECT_EQ(bench->weight_bytes, decoder.weight_bytes());
+  EXPECT_GT(bench->resident_bytes, bench->weight_bytes);
   const auto once = bench_text(decoder, {.prompt = 1, .tokens = 1, .time_limit_s = 0});
   ASSERT_TRUE(once.ok()) << once.error().message;
   EXPECT_EQ(once->samples.size(), 1U) << "one in any case";

@@ -96,6 +96,7 @@ Result<TextBench> bench_text(Decoder& decoder, const TextBenchOptions& options) 
     TESSERA_TRY(const TextBench::Sample one, sample(decoder, prompt, options.tokens));
     out.samples.push_back(one);
   }
+  out.weight_bytes = decoder.weight_bytes();
   out.resident_bytes = resident_bytes();
   return out;
 }

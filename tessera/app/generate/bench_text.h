@@ -21,6 +21,7 @@ struct TextBench {
   };
   std::vector<Sample> samples;
   double compile_s = 0;             // until no step has to wait for code
+  std::int64_t weight_bytes = 0;    // as the programs read them
   std::int64_t resident_bytes = 0;  // of the process in the end; 0: unknown
 
   double first_token_s() const;  // medians

@@ -65,7 +65,11 @@ using Prepared = std::shared_ptr<const exec::PreparedModel>;
 class Library {
  public:
   Library(std::string path, CompileOptions options)
-      : source_(std::move(path)), options_(std::move(options)) {}
+      : source_(std::move(path)), options_(std::move(options)) {
+    // Single tokens read weights as narrow as the file has them. A wide copy for chunks would take
+    // many times the memory of all else.
+    options_.skip_passes.emplace_back("choose_storage");
+  }
 
   Result<Prepared> prepared(const Sizes& sizes, runtime::Device& device) {
     const std::lock_guard lock(mutex_);
@@ -83,7 +87,7 @@ class Library {
  private:
   std::mutex mutex_;
   ModelSource source_;
-  const CompileOptions options_;
+  CompileOptions options_;
   std::map<Sizes, std::weak_ptr<const exec::PreparedModel>> kept_;
 };
 
@@ -234,6 +238,18 @@ class Decoder::Impl {
     TESSERA_TRY(const float* logits, reader->run(tokens, position));
     position += std::ssize(tokens);
     return logits;
+  }
+
+  // Bytes of the constants that the programs read, each counted once.
+  std::int64_t weight_bytes() const {
+    std::map<const void*, std::size_t> all;
+    for (const std::unique_ptr<Program>& p : programs_) {
+      if (!p) continue;
+      for (const HostTensor& t : p->model().constants) all[t.data()] = t.bytes();
+    }
+    std::size_t out = 0;
+    for (const auto& [place, bytes] : all) out += bytes;
+    return static_cast<std::int64_t>(out);
   }
 
   gguf::File file;
@@ -399,6 +415,7 @@ void Decoder::rewind(std::int64_t position) {
 std::int64_t Decoder::position() const { return impl_->position; }
 std::int64_t Decoder::capacity() const { return impl_->capacity; }
 std::int64_t Decoder::vocabulary() const { return impl_->vocabulary; }
+std::int64_t Decoder::weight_bytes() const { return impl_->weight_bytes(); }
 std::int64_t Decoder::each() const { return impl_->options.each; }
 const gguf::File& Decoder::file() const { return impl_->file; }
 

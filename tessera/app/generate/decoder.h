@@ -65,8 +65,9 @@ class Decoder {
   std::int64_t position() const;  // tokens that were read
   std::int64_t capacity() const;
   std::int64_t vocabulary() const;
-  std::int64_t each() const;       // DecoderOptions::each
-  const gguf::File& file() const;  // with the metadata of tokenizers
+  std::int64_t weight_bytes() const;  // of all programs until now, shared ones counted once
+  std::int64_t each() const;          // DecoderOptions::each
+  const gguf::File& file() const;     // with the metadata of tokenizers
 
  private:
   class Impl;

@@ -97,6 +97,7 @@ int bench_text(const std::string& model, const TextBenchArgs& args) {
          {"first_token_s", b.first_token_s()},
          {"open_s", timed->open_s},
          {"compile_s", b.compile_s},
+         {"weight_bytes", b.weight_bytes},
          {"resident_bytes", b.resident_bytes},
          {"samples", {{"prefill_tokens_per_s", prefills}, {"decode_tokens_per_s", decodes}}}});
     return kOk;
@@ -105,9 +106,11 @@ int bench_text(const std::string& model, const TextBenchArgs& args) {
              counted(b.samples.size(), "sample"));
   print_rate("prefill", o.prompt, prefill, prefills);
   print_rate("decode", o.tokens, decode, decodes);
-  fmt::print("first token in {}; opened in {}, compiled in {}; {} MB resident\n",
-             time_text(b.first_token_s()), time_text(timed->open_s), time_text(b.compile_s),
-             b.resident_bytes >> 20);
+  fmt::print(
+      "first token in {}; opened in {}, compiled in {}; {} MB of weights, {} MB "
+      "resident\n",
+      time_text(b.first_token_s()), time_text(timed->open_s), time_text(b.compile_s),
+      b.weight_bytes >> 20, b.resident_bytes >> 20);
   return kOk;
 }
 
