@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <fstream>
 #include <optional>
 #include <thread>
@@ -204,6 +205,46 @@ TEST_F(DecoderTest, ForgetsWhatItIsToldTo) {
   expect_near(*got, want);
   decoder.rewind(99);
   EXPECT_EQ(decoder.position(), 12);
+}
+
+// The elements of a word that are no numbers become rows of the cache.
+TEST_F(DecoderTest, ForgetsWhatWasNoNumber) {
+  TinyDecoder d;
+  d.context = 300;
+  constexpr std::int32_t kBroken = 39;
+  std::string bytes = testing::write_decoder(d);
+  {
+    const auto view = std::make_shared<const std::string>(bytes);
+    const gguf::File file = gguf::File::parse(*view, view, "m").value();
+    const std::string_view table = file.find_tensor("token_embd.weight")->bytes;
+    const float none = std::nanf("");
+    std::memcpy(bytes.data() + (table.data() - view->data()) +
+                    static_cast<std::size_t>(kBroken * d.hidden) * sizeof(float),
+                &none, sizeof(none));
+  }
+  auto decoder = Decoder::open(save(bytes), options_);
+  ASSERT_TRUE(decoder.ok()) << decoder.error().message;
+  const std::vector<std::int32_t> tokens = words(20, kBroken);
+  const std::vector<std::int32_t> broken(9, kBroken);
+  for (const bool at_once : {true, false}) {
+    SCOPED_TRACE(at_once);
+    ASSERT_TRUE(decoder->step(std::span(tokens).first(5)).ok());
+    for (std::size_t i = 0; i < broken.size(); i += at_once ? 9 : 1)
+      ASSERT_TRUE(decoder->step(std::span(broken).subspan(i, at_once ? 9 : 1)).ok());
+    const auto spoiled = decoder->step({&tokens[0], 1});
+    ASSERT_TRUE(spoiled.ok());
+    EXPECT_TRUE(std::isnan((*spoiled)[0])) << "or this is no test";
+    decoder->rewind(5);
+    expect_continues(*decoder, d, tokens, 5);
+    decoder->reset();
+  }
+  const NamedTensors empty = [&] {
+    EXPECT_TRUE(decoder->step({&tokens[0], 1}).ok());
+    return decoder->memory();
+  }();
+  ASSERT_TRUE(decoder->step(broken).ok());
+  ASSERT_TRUE(decoder->restore(empty, 1).ok());
+  expect_continues(*decoder, d, tokens, 1);
 }
 
 // Chunks have at most another order of the weights that single tokens read, of as few bits; as

@@ -125,6 +125,20 @@ class Program {
       }
     }
   }
+  // Rows `from` to `to` of all caches become 0.
+  void clear_rows(std::int64_t from, std::int64_t to) {
+    for (std::size_t i = 0; i < caches(); ++i) {
+      const CacheRows rows = cache_rows(i);
+      for (std::int64_t h = 0; h < rows.heads; ++h) {
+        for (std::int64_t t = from; t < to; ++t) {
+          for (std::int64_t e = 0; e < rows.size; ++e) cache(i)[rows.at(h, t, e)] = 0;
+        }
+      }
+    }
+  }
+  // Whether the last run put nothing but numbers into the caches.
+  bool wrote_numbers() const { return wrote_numbers_; }
+
   // The first `count` rows of each head: f32 [heads, count, size].
   HostTensor rows(std::size_t i, std::int64_t count) {
     const CacheRows from = cache_rows(i);
@@ -158,6 +172,7 @@ class Program {
     const std::int64_t first = std::max<std::int64_t>(count - sizes_.wanted, 0);
     for (std::int64_t i = 0; i < sizes_.wanted; ++i) last[i] = std::min(first + i, count - 1);
     TESSERA_DO(runner_.run());
+    wrote_numbers_ = true;
     for (std::size_t i = 0; i < caches(); ++i) append(i, position, count);
     return static_cast<const float*>(runner_.output_data(0));
   }
@@ -166,11 +181,18 @@ class Program {
   void append(std::size_t i, std::int64_t position, std::int64_t count) {
     const auto* rows = static_cast<const float*>(runner_.output_data(gguf::kFirstNewRows + i));
     put_rows(i, rows, sizes_.tokens, position, count);
+    const CacheRows to = cache_rows(i);
+    for (std::int64_t h = 0; h < to.heads && wrote_numbers_; ++h) {
+      const float* first = rows + h * sizes_.tokens * to.size;
+      wrote_numbers_ = std::all_of(first, first + count * to.size, finite);
+    }
   }
+  static bool finite(float v) { return std::isfinite(v); }
 
   Sizes sizes_;
   Prepared prepared_;
   exec::ModelRunner runner_;
+  bool wrote_numbers_ = true;
 };
 
 }  // namespace
@@ -236,8 +258,19 @@ class Decoder::Impl {
   Result<const float*> read(Reading how, std::span<const std::int32_t> tokens) {
     TESSERA_TRY(Program* const reader, program(how));
     TESSERA_TRY(const float* logits, reader->run(tokens, position));
+    if (!reader->wrote_numbers() && no_numbers_from_ < 0) no_numbers_from_ = position;
     position += std::ssize(tokens);
     return logits;
+  }
+
+  // As if no token behind the first ones had been read. Rows that are not read are multiplied by 0:
+  // they must be numbers.
+  void rewind(std::int64_t to) {
+    if (no_numbers_from_ >= 0) {
+      any()->clear_rows(to, position);
+      if (to <= no_numbers_from_) no_numbers_from_ = -1;
+    }
+    position = to;
   }
 
   // Bytes of the constants that the programs read, each counted once.
@@ -266,7 +299,6 @@ class Decoder::Impl {
     return {options.chunk, 1, room};
   }
 
-  // Rows that are not read are multiplied by 0: they must be numbers.
   static void clear(Program& program) {
     for (std::size_t i = 0; i < program.caches(); ++i)
       std::fill_n(program.cache(i), elements(program.cache_type(i).shape), 0.0F);
@@ -281,6 +313,7 @@ class Decoder::Impl {
   // larger one.
   std::array<std::unique_ptr<Program>, kReadings.size()> programs_;
   std::unique_ptr<Program> old_;
+  std::int64_t no_numbers_from_ = -1;  // the first row that may have something else; -1: none
 };
 
 Decoder::Decoder(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -340,7 +373,7 @@ Result<std::span<const float>> Decoder::step(std::span<const std::int32_t> token
         std::min(tokens.size(), static_cast<std::size_t>(chunk ? impl_->options.chunk : 1)));
     const Result<const float*> run = impl_->read(chunk ? Reading::kChunk : Reading::kOne, part);
     if (!run.ok()) {
-      impl_->position = begun;
+      impl_->rewind(begun);
       return run.error();
     }
     logits = *run;
@@ -402,6 +435,7 @@ Result<void> Decoder::restore(const NamedTensors& memory, std::int64_t position)
       return invalid("tensor '{}' has elements that are not finite", name);
     rows.push_back(&at->tensor);
   }
+  impl_->rewind(0);
   for (std::size_t i = 0; i < rows.size(); ++i)
     program.put_rows(i, rows[i]->as<float>(), position, 0, position);
   impl_->position = position;
@@ -409,7 +443,7 @@ Result<void> Decoder::restore(const NamedTensors& memory, std::int64_t position)
 }
 
 void Decoder::rewind(std::int64_t position) {
-  impl_->position = std::clamp<std::int64_t>(position, 0, impl_->position);
+  impl_->rewind(std::clamp<std::int64_t>(position, 0, impl_->position));
 }
 
 std::int64_t Decoder::position() const { return impl_->position; }
