@@ -1,12 +1,15 @@
 // Language models through tessera.h.
 #include <algorithm>
+#include <fstream>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 #include <tessera/tessera.h>
 
+#include "tessera/machine/target/matrix_instructions.h"
 #include "tests/checkpoint/tiny_folder.h"
+#include "tests/generate/tiny_decoder.h"
 
 namespace tessera::capi {
 namespace {
@@ -177,8 +180,57 @@ TEST_F(Text, WordsAndChoices) {
   const auto one = drawn(1), two = drawn(2);
   EXPECT_NE(one, two);
   EXPECT_EQ(one, drawn(1)) << "other options begin anew";
+  const std::int32_t read[] = {2, 0, 1};
+  ASSERT_EQ(api().rewind_text(text, 0).code, TSR_OK);
+  ASSERT_EQ(api().step(text, read, 3, nullptr).code, TSR_OK);
+  EXPECT_EQ(one, drawn(1)) << "so does a text that is read again";
   how.top_p = 7;
   expect_status(api().pick(text, &how, &token), TSR_INVALID_ARGUMENT, "top-p is 7");
+}
+
+// Rounding is the default, as it is of the program; it changes what no float has to.
+TEST_F(Text, ActivationsAreBytesOrFloats) {
+  app::testing::TinyDecoder d;
+  d.blocks = "Q8_0";
+  const std::string file = folder_.path() + "/m.gguf";
+  std::ofstream(file, std::ios::binary) << app::testing::write_decoder(d);
+  const auto logits = [&](const char* activations, std::size_t size) {
+    tsr_text_options options{};
+    options.size = size;
+    options.threads = 1;
+    options.activations = activations;
+    tsr_text* text = nullptr;
+    const tsr_status opened = api().open_text(file.c_str(), &options, &text);
+    EXPECT_EQ(opened.code, TSR_OK) << opened.message;
+    texts_.push_back(text);
+    const std::vector<std::int32_t> tokens = {3, 1, 4, 1, 5, 9, 2, 6};
+    const float* out = nullptr;
+    const tsr_status status = api().step(text, tokens.data(), tokens.size(), &out);
+    EXPECT_EQ(status.code, TSR_OK) << status.message;
+    return std::vector<float>(out, out + d.words);
+  };
+  const std::size_t before = offsetof(tsr_text_options, activations);
+  const auto exact = logits("float", sizeof(tsr_text_options));
+  const auto bytes = logits("int8", sizeof(tsr_text_options));
+  EXPECT_EQ(bytes, logits(nullptr, sizeof(tsr_text_options)));
+  EXPECT_EQ(bytes, logits(nullptr, before)) << "as of an older header";
+  const auto* instruction =
+      target::find_matrix(target::host(), target::Operands::kLanes, DType::kI8, DType::kU8);
+  EXPECT_EQ(bytes != exact, instruction != nullptr);
+  for (std::size_t i = 0; i < exact.size(); ++i) EXPECT_NEAR(bytes[i], exact[i], 0.1F);
+}
+
+TEST_F(Text, StepsBehindAWarmUpGiveTheSame) {
+  tsr_text* text = open();
+  ASSERT_EQ(api().warm_up_text(text, 30).code, TSR_OK);
+  expect_row(text, 0, 12, "11");
+  std::int32_t token = -1;
+  ASSERT_EQ(api().warm_up_text(text, 50).code, TSR_OK);
+  expect_status(api().pick(text, nullptr, &token), TSR_INVALID_ARGUMENT, "no token was read");
+  expect_row(text, 12, 24, "23");
+  expect_status(api().warm_up_text(text, 51), TSR_INVALID_ARGUMENT,
+                "51 tokens: there is room for 50");
+  expect_status(api().warm_up_text(nullptr, 1), TSR_INVALID_ARGUMENT, "must not be NULL");
 }
 
 TEST_F(Text, PromptsAndChatsHaveControlTokens) {
@@ -230,6 +282,10 @@ TEST_F(Text, SaysWhatIsWrong) {
   options.context = -5;
   expect_status(api().open_text(folder_.path().c_str(), &options, &text), TSR_INVALID_ARGUMENT,
                 "context must not be negative, but is -5");
+  options.context = 0;
+  options.activations = "bf16";
+  expect_status(api().open_text(folder_.path().c_str(), &options, &text), TSR_INVALID_ARGUMENT,
+                "activations must be int8 or float, 'bf16' is");
   text = open();
   const std::int32_t wrong = 40;
   expect_status(api().step(text, &wrong, 1, nullptr), TSR_INVALID_ARGUMENT, "40 tokens, not 40");

@@ -432,7 +432,8 @@ constexpr tsr_api kApi = {TSR_API_VERSION,
                           rewind_text,
                           pick,
                           encode_prompt,
-                          encode_chat};
+                          encode_chat,
+                          warm_up_text};
 
 }  // namespace
 }  // namespace tessera::capi

@@ -57,6 +57,14 @@ Result<void> give(const std::vector<tokenizer::Token>& all, std::int32_t* tokens
   return {};
 }
 
+Result<graph::Rounding> rounding_of(const char* activations) {
+  const std::string_view said = activations ? activations : "int8";
+  if (said == "int8") return graph::Rounding::kAlways;
+  if (said == "float") return graph::Rounding::kNever;
+  return make_error(ErrorCode::kInvalidArgument, "activations must be int8 or float, '{}' is",
+                    said);
+}
+
 bool same(const tsr_sampling& a, const tsr_sampling& b) {
   return a.temperature == b.temperature && a.top_p == b.top_p && a.min_p == b.min_p &&
          a.repeat_penalty == b.repeat_penalty && a.top_k == b.top_k && a.seed == b.seed;
@@ -86,6 +94,7 @@ tsr_status open_text(const char* model, const tsr_text_options* given, tsr_text*
     }
     app::DecoderOptions how;
     how.compile.target = target::code_target(target::host(), options.threads);
+    TESSERA_TRY(how.compile.rounding, rounding_of(options.activations));
     how.compile.cache = kernel::user_kernel_cache();
     how.capacity = options.context;
     TESSERA_TRY(app::Decoder decoder, app::Decoder::open(model, how));
@@ -194,7 +203,16 @@ tsr_status rewind_text(tsr_text* text, int64_t position) {
     text->decoder.rewind(position);
     text->read.resize(static_cast<std::size_t>(position));
     text->logits = {};
+    text->sampler.reset();
     return {};
+  });
+}
+
+tsr_status warm_up_text(tsr_text* text, int64_t tokens) {
+  return guarded([&]() -> Result<void> {
+    if (!text) return missing("text");
+    text->logits = {};
+    return text->decoder.warm_up(tokens);
   });
 }
 

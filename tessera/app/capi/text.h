@@ -15,6 +15,7 @@ tsr_status token_bytes(const tsr_text* text, int32_t token, const char** bytes, 
                        int32_t* ends);
 tsr_status step(tsr_text* text, const int32_t* tokens, size_t count, const float** logits);
 tsr_status rewind_text(tsr_text* text, int64_t position);
+tsr_status warm_up_text(tsr_text* text, int64_t tokens);
 tsr_status pick(tsr_text* text, const tsr_sampling* given, int32_t* token);
 tsr_status encode_prompt(const tsr_text* text, const char* bytes, size_t count, int32_t* tokens,
                          size_t room, size_t* result);

@@ -21,7 +21,7 @@ extern "C" {
 
 /* Grows when functions are added at the end of tsr_api or fields at the end of an options struct; a
  * library serves all versions up to its own. */
-#define TSR_API_VERSION 10
+#define TSR_API_VERSION 11
 
 typedef struct tsr_model tsr_model;
 typedef struct tsr_session tsr_session;
@@ -102,6 +102,9 @@ typedef struct tsr_text_options {
   int64_t
       context; /* tokens that are remembered; 0: as many as the model was made for, at most 4096 */
   int32_t threads; /* 0: one per core */
+  /* Since version 11. What weights of 4 and 8 bits multiply: "int8" rounds it to bytes, 32 by 32,
+   * where the processor multiplies those; "float" does not. NULL: "int8". */
+  const char* activations;
 } tsr_text_options;
 
 typedef struct tsr_text_info {
@@ -199,10 +202,11 @@ typedef struct tsr_api {
   /* Reads tokens behind those that were read before. The logits of what comes next are valid until
    * the next call with this text; logits may be NULL. */
   tsr_status (*step)(tsr_text* text, const int32_t* tokens, size_t count, const float** logits);
-  /* Forgets what was read behind the first `position` tokens. */
+  /* Forgets what was read behind the first `position` tokens. Since version 11 the random numbers
+   * of pick begin anew. */
   tsr_status (*rewind_text)(tsr_text* text, int64_t position);
-  /* A token by the logits of the last step. Equal options go on with the same random numbers. It is
-   * not read yet. options may be NULL. */
+  /* A token by the logits of the last step. Equal options go on with the same random numbers, up to
+   * rewind_text. It is not read yet. options may be NULL. */
   tsr_status (*pick)(tsr_text* text, const tsr_sampling* options, int32_t* token);
 
   /* Since version 10. As encode, for a prompt with its marks: control tokens are recognised in it,
@@ -215,6 +219,9 @@ typedef struct tsr_api {
    * of no known family. */
   tsr_status (*encode_chat)(const tsr_text* text, const tsr_message* messages, size_t num_messages,
                             int32_t* tokens, size_t room, size_t* result);
+
+  /* Since version 11. Compiles what texts of so many tokens need, so that no step waits. */
+  tsr_status (*warm_up_text)(tsr_text* text, int64_t tokens);
 } tsr_api;
 
 /* NULL: the library is older than `version`. */
