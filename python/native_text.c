@@ -29,7 +29,7 @@ static void text_dealloc(PyObject* self) {
   free_object(self);
 }
 
-/* open_text(model, context, threads) */
+/* open_text(model, context, threads, activations) */
 static PyObject* open_text(PyObject* module, PyObject* arguments) {
   tsr_text_options options;
   tsr_text* handle = NULL;
@@ -39,7 +39,10 @@ static PyObject* open_text(PyObject* module, PyObject* arguments) {
   (void)module;
   memset(&options, 0, sizeof options);
   options.size = sizeof options;
-  if (!PyArg_ParseTuple(arguments, "sLi", &model, &context, &options.threads)) return NULL;
+  if (!PyArg_ParseTuple(arguments, "sLis", &model, &context, &options.threads,
+                        &options.activations)) {
+    return NULL;
+  }
   options.context = context;
   Py_BEGIN_ALLOW_THREADS status = api->open_text(model, &options, &handle);
   Py_END_ALLOW_THREADS return status.code == TSR_OK ? wrap_text(handle) : raise_status(&status);
@@ -114,6 +117,19 @@ static PyObject* text_rewind(PyObject* self, PyObject* number) {
   if (PyErr_Occurred()) return NULL;
   Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(text->lock, WAIT_LOCK);
   status = api->rewind_text(text->handle, position);
+  PyThread_release_lock(text->lock);
+  Py_END_ALLOW_THREADS if (status.code != TSR_OK) return raise_status(&status);
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+
+static PyObject* text_warm_up(PyObject* self, PyObject* number) {
+  Text* text = (Text*)self;
+  const long long tokens = PyLong_AsLongLong(number);
+  tsr_status status;
+  if (PyErr_Occurred()) return NULL;
+  Py_BEGIN_ALLOW_THREADS PyThread_acquire_lock(text->lock, WAIT_LOCK);
+  status = api->warm_up_text(text->handle, tokens);
   PyThread_release_lock(text->lock);
   Py_END_ALLOW_THREADS if (status.code != TSR_OK) return raise_status(&status);
   Py_INCREF(Py_None);
@@ -250,15 +266,12 @@ static PyObject* text_pick(PyObject* self, PyObject* arguments) {
                                                     : raise_status(&status);
 }
 
-static PyMethodDef text_methods[] = {{"another", text_another, METH_NOARGS, NULL},
-                                     {"step", text_step, METH_O, NULL},
-                                     {"rewind", text_rewind, METH_O, NULL},
-                                     {"info", text_get_info, METH_NOARGS, NULL},
-                                     {"encode", text_encode, METH_VARARGS, NULL},
-                                     {"encode_chat", text_encode_chat, METH_O, NULL},
-                                     {"token", text_token, METH_O, NULL},
-                                     {"pick", text_pick, METH_VARARGS, NULL},
-                                     {NULL, NULL, 0, NULL}};
+static PyMethodDef text_methods[] = {
+    {"another", text_another, METH_NOARGS, NULL},    {"step", text_step, METH_O, NULL},
+    {"rewind", text_rewind, METH_O, NULL},           {"warm_up", text_warm_up, METH_O, NULL},
+    {"info", text_get_info, METH_NOARGS, NULL},      {"encode", text_encode, METH_VARARGS, NULL},
+    {"encode_chat", text_encode_chat, METH_O, NULL}, {"token", text_token, METH_O, NULL},
+    {"pick", text_pick, METH_VARARGS, NULL},         {NULL, NULL, 0, NULL}};
 static PyType_Slot text_slots[] = {
     {Py_tp_dealloc, (void*)text_dealloc}, {Py_tp_methods, text_methods}, {0, NULL}};
 static PyType_Spec text_spec = {"tessera._native.Text", sizeof(Text), 0,

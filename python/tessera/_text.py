@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import codecs
+import operator
 import os
 from typing import Any, Iterator, Mapping, Optional, Sequence, Union
 
@@ -14,19 +15,23 @@ class LanguageModel:
     """A text that a language model reads and writes, of a GGUF file or a folder with config.json and safetensors.
 
     Tokens that were read are remembered. ``context``: how many there is room for; 0: as many as the model was made for,
-    at most 4096. One call at a time; ``another`` gives texts for other threads.
+    at most 4096. ``activations``: ``int8`` rounds what quantised weights multiply to bytes, where the processor
+    multiplies those; ``float`` does not. One call at a time; ``another`` gives texts for other threads.
     """
 
-    def __init__(self, model: Union[str, os.PathLike[str]], *, context: int = 0, threads: int = 0) -> None:
+    def __init__(self, model: Union[str, os.PathLike[str]], *, context: int = 0, threads: int = 0,
+                 activations: str = "int8") -> None:
         path = os.fspath(model)
         present(path)
         with python_errors():
-            self._text = _native.open_text(path, context, threads)
+            self._text = _native.open_text(path, context, threads, activations)
+        self._read: list[int] = []
 
     def another(self) -> LanguageModel:
         """An empty text of the same model, with the same weights in memory."""
         made = LanguageModel.__new__(LanguageModel)
         made._text = self._text.another()
+        made._read = []
         return made
 
     @property
@@ -65,12 +70,24 @@ class LanguageModel:
         import numpy
 
         with python_errors():
-            return numpy.frombuffer(self._text.step(tokens), numpy.float32)
+            return numpy.frombuffer(self._step(tokens), numpy.float32)
+
+    def _step(self, tokens: Sequence[int]) -> bytes:
+        read = [operator.index(token) for token in tokens]
+        logits = self._text.step(read)
+        self._read += read
+        return logits
+
+    def warm_up(self, tokens: int) -> None:
+        """Compiles what a text of so many tokens needs, so that no step waits for it."""
+        with python_errors():
+            self._text.warm_up(tokens)
 
     def rewind(self, position: int = 0) -> None:
-        """Forgets what was read behind the first ``position`` tokens."""
+        """Forgets what was read behind the first ``position`` tokens; random numbers begin anew."""
         with python_errors():
             self._text.rewind(position)
+        del self._read[position:]
 
     def tokens(self, prompt: Union[str, Sequence[int]], *, max_tokens: int = 256, temperature: Optional[float] = None,
                top_k: int = 0, top_p: float = 1, min_p: float = 0, repeat_penalty: float = 1, seed: int = 0) -> Iterator[int]:
@@ -85,11 +102,12 @@ class LanguageModel:
         if top_p == 0:  # the C interface takes zero for what was not given
             raise ValueError("top_p is above 0 and at most 1")
         following = self.encode(prompt) if isinstance(prompt, str) else list(prompt)
+        self.warm_up(min(self.position + len(following) + max_tokens, self.capacity))
         for count in range(max_tokens):
             if count > 0 and self.position == self.capacity:
                 return
             with python_errors():
-                self._text.step(following)
+                self._step(following)
                 token = self._text.pick(temperature, top_k, top_p, min_p, repeat_penalty, seed)
             if self._text.token(token)[1]:
                 return
@@ -97,11 +115,12 @@ class LanguageModel:
             following = [token]
 
     def chat(self, messages: Sequence[Mapping[str, str]], **options: Any) -> Iterator[str]:
-        """Pieces of the answer to a conversation, as ``encode_chat`` takes it; options are those of ``tokens``. What was
-        read before is forgotten."""
+        """Pieces of the answer to a conversation, as ``encode_chat`` takes it; options are those of ``tokens``. Of what
+        was read before, the turns that are the same are remembered."""
         prompt = self.encode_chat(messages)
-        self.rewind()
-        return self.generate(prompt, **options)
+        known = len(os.path.commonprefix([prompt, self._read]))
+        self.rewind(min(known, len(prompt) - 1))  # the logits behind the last token are needed
+        return self.generate(prompt[self.position:], **options)
 
     def generate(self, prompt: Union[str, Sequence[int]], **options: Any) -> Iterator[str]:
         """The same as pieces of text: whole characters as they come."""

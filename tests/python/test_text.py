@@ -42,6 +42,24 @@ def save(case, folder):
                    "added_tokens": [{"id": 39, "content": "<|im_end|>", "special": True}]}, file)
 
 
+class Watched:
+    """A native text that counts the tokens it reads and remembers what it was asked to prepare."""
+
+    def __init__(self, text):
+        self.text, self.read, self.prepared = text, 0, []
+
+    def __getattr__(self, name):
+        return getattr(self.text, name)
+
+    def step(self, tokens):
+        self.read += len(tokens)
+        return self.text.step(tokens)
+
+    def warm_up(self, tokens):
+        self.prepared.append((tokens, self.read))
+        self.text.warm_up(tokens)
+
+
 class TextTest(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -100,6 +118,21 @@ class TextTest(unittest.TestCase):
 
         self.assertEqual(drawn(1), drawn(1))
         self.assertNotEqual(drawn(1), drawn(2))
+        text = self.model.another()
+        for _ in range(2):
+            text.rewind()
+            self.assertEqual(list(text.tokens("A", max_tokens=20, temperature=5, top_k=30, seed=1)), drawn(1))
+
+    def test_nothing_is_compiled_while_text_comes(self):
+        text = self.model.another()
+        text._text = Watched(text._text)
+        list(text.tokens("AAA", max_tokens=6))
+        text.rewind()
+        list(text.tokens("AAA", max_tokens=1000))
+        self.assertEqual([tokens for tokens, _ in text._text.prepared], [9, 50])
+        self.assertEqual(text._text.prepared[0][1], 0, "before anything is read")
+        with self.assertRaisesRegex(tessera.Error, "51 tokens: there is room for 50"):
+            text.warm_up(51)
 
     def test_a_filter_asks_for_draws(self):
         def said(**options):
@@ -122,7 +155,7 @@ class TextTest(unittest.TestCase):
                        "added_tokens": [{"id": 18 + i, "content": mark, "special": True} for i, mark in enumerate(marks)]}, file)
         with open(os.path.join(scratch.name, "chat_template.jinja"), "w") as file:
             file.write("".join(marks))
-        text = tessera.LanguageModel(scratch.name, context=50, threads=1)
+        text = tessera.LanguageModel(scratch.name, context=64, threads=1)
 
         def spelled(said):  # with { and } for the marks
             return [(letters + "{}").index(c) for c in said]
@@ -135,6 +168,7 @@ class TextTest(unittest.TestCase):
         want = "".join(text.another().generate(prompt, max_tokens=5))
         text.step([1, 2, 3])
         self.assertEqual("".join(text.chat(said, max_tokens=5)), want)
+        self.assert_reads_turns_once(text, said)
         said += [{"role": "assistant", "content": "B"}, {"role": "user", "content": ""}]
         self.assertEqual(text.encode_chat([{"role": "system", "content": "A"}] + said)[:11],
                          spelled("{system\nA}\n"))
@@ -144,6 +178,18 @@ class TextTest(unittest.TestCase):
             self.model.encode_chat(said)
         with self.assertRaises(TypeError):
             text.encode_chat([{"role": "user", "content": 3}])
+
+    def assert_reads_turns_once(self, text, said):
+        text._text = Watched(text._text)
+        "".join(text.chat(said, max_tokens=1))
+        first = text.encode_chat(said)
+        self.assertEqual(text._text.read, 1, "all but the last token is there from the turn before")
+        said = said + [{"role": "assistant", "content": "B"}, {"role": "user", "content": "y"}]
+        prompt = text.encode_chat(said)
+        answer = "".join(text.chat(said, max_tokens=1))
+        self.assertEqual(text._text.read, 1 + len(prompt) - len(first))
+        self.assertEqual(answer, "".join(text.another().chat(said, max_tokens=1)))
+        self.assertEqual(text.position, len(prompt))
 
     def test_says_what_is_wrong(self):
         text = self.model.another()
@@ -167,6 +213,8 @@ class TextTest(unittest.TestCase):
             tessera.LanguageModel("/no/such.gguf")
         with self.assertRaisesRegex(tessera.Error, "context must not be negative, but is -1"):
             tessera.LanguageModel(self.scratch.name, context=-1)
+        with self.assertRaisesRegex(tessera.Error, "activations must be int8 or float, 'f16' is"):
+            tessera.LanguageModel(self.scratch.name, activations="f16")
         with self.assertRaisesRegex(tessera.Error, "there is room for 50"):
             text.step([1] * 51)
         text.rewind()
