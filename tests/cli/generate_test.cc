@@ -10,37 +10,15 @@
 #include "tessera/frontend/tokenizer/word_encoder.h"
 #include "tests/checkpoint/tiny_folder.h"
 #include "tests/cli/process.h"
-#include "tests/generate/tiny_decoder.h"
+#include "tests/generate/byte_model.h"
 
 namespace tessera::cli {
 namespace {
 
+using app::testing::byte_model;
+using app::testing::kChatTemplate;
 using app::testing::ReferenceDecoder;
 using app::testing::TinyDecoder;
-
-constexpr const char* kChatTemplate = "<|im_start|>role\ncontent<|im_end|>";
-
-// Bytes, and the marks of a chat; the model does not end by itself unless `end` is one of them.
-TinyDecoder byte_model(const std::string& chat_template = kChatTemplate, std::uint32_t end = 257) {
-  TinyDecoder d;
-  d.words = 258;
-  d.metadata = [=](gguf::testing::Writer& w) {
-    std::vector<std::string> tokens;
-    for (int b = 0; b < 256; ++b) {
-      tokenizer::append_utf8(&tokens.emplace_back(),
-                             tokenizer::character_of_byte(static_cast<unsigned char>(b)));
-    }
-    tokens.insert(tokens.end(), {"<|im_start|>", "<|im_end|>"});
-    gguf::testing::Bytes kinds;
-    kinds.add<std::uint32_t>(5).add<std::uint64_t>(tokens.size());
-    for (std::size_t i = 0; i < tokens.size(); ++i) kinds.add<std::int32_t>(i < 256 ? 1 : 3);
-    w.text("tokenizer.ggml.model", "gpt2").text("tokenizer.ggml.pre", "gpt-2");
-    w.texts("tokenizer.ggml.tokens", tokens).entry("tokenizer.ggml.token_type", 9, kinds.str());
-    w.texts("tokenizer.ggml.merges", {}).integer("tokenizer.ggml.eos_token_id", end);
-    if (!chat_template.empty()) w.text("tokenizer.chat_template", chat_template);
-  };
-  return d;
-}
 
 std::string saved(const TinyDecoder& d) {
   return write_file("generate/tiny.gguf", app::testing::write_decoder(d));
@@ -123,6 +101,25 @@ TEST(Generate, TheSeedFixesWhatIsDrawn) {
   EXPECT_NE(drawn, text({"--temperature", "2", "--seed", "7"}));
   EXPECT_EQ(greedy, text({"--top-k", "1"}));
   EXPECT_NE(greedy, text({"--top-k", "200"})) << "then the temperature is 1";
+}
+
+// As `echo` and editors write it.
+TEST(Generate, TheLastLineFeedIsNoPartOfThePrompt) {
+  const std::string path = saved(byte_model());
+  const auto tokens = [&](const std::string& command) {
+    const Finished done = run_shell(command);
+    const nlohmann::json out = json_of(done);
+    return out.is_object() ? out["prompt_tokens"].get<int>() : -1;
+  };
+  const std::string generate = "tessera generate " + path + " --max-tokens 1 --json";
+  EXPECT_EQ(tokens("echo Hello | " + generate), 5);
+  EXPECT_EQ(tokens("printf 'Hello' | " + generate), 5);
+  EXPECT_EQ(tokens("printf 'Hello\\n\\n' | " + generate), 6);
+  const std::string file = write_file("generate/prompt.txt", "Hello\r\n");
+  EXPECT_EQ(tokens(generate + " --prompt-file " + file), 5);
+  write_file("generate/prompt.txt", "Hello\r");
+  EXPECT_EQ(tokens(generate + " --prompt-file " + file), 6);
+  EXPECT_EQ(tokens(generate + " --prompt 'Hello\n'"), 6) << "as it was given";
 }
 
 TEST(Generate, GuessesLeaveTheTextAsItIs) {

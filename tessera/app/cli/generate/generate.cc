@@ -37,10 +37,21 @@ void complete(GenerateArgs* args) {
   if (sampling && args->gave_temperature->count() == 0) s.temperature = 1;
 }
 
+// Files and what `echo` prints end with a line feed that belongs to no prompt.
+std::string without_last_line_feed(std::string text) {
+  const bool fed = text.ends_with('\n');
+  if (fed) text.pop_back();
+  if (fed && text.ends_with('\r')) text.pop_back();
+  return text;
+}
+
 Result<std::string> given_prompt(const GenerateArgs& args) {
   if (args.gave_prompt->count() > 0) return args.prompt;
-  if (args.gave_file->count() > 0) return read_file(args.prompt_file);
-  return std::string(std::istreambuf_iterator<char>(std::cin), {});
+  if (args.gave_file->count() > 0) {
+    TESSERA_TRY(std::string text, read_file(args.prompt_file));
+    return without_last_line_feed(std::move(text));
+  }
+  return without_last_line_feed(std::string(std::istreambuf_iterator<char>(std::cin), {}));
 }
 
 void print_statistics(const app::TextResult& r) {
