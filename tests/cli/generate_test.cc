@@ -122,6 +122,33 @@ TEST(Generate, TheLastLineFeedIsNoPartOfThePrompt) {
   EXPECT_EQ(tokens(generate + " --prompt 'Hello\n'"), 6) << "as it was given";
 }
 
+// What is compiled for a text of any length is what most texts need: nothing that another text of
+// a usual length did not.
+TEST(Generate, NoMoreIsCompiledThanTextsUsuallyNeed) {
+  const std::string path = saved(byte_model());
+  const std::string cache = std::filesystem::path(path).parent_path().string() + "/cache";
+  std::filesystem::remove_all(cache);
+  const auto programs = [&](const std::string& more) {
+    const Finished done = run_shell("TESSERA_CACHE=" + cache + " tessera generate " + path +
+                                    " --prompt Hello --threads 1 --json " + more);
+    EXPECT_EQ(done.code, 0) << done.err;
+    std::int64_t files = 0;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(cache))
+      files += entry.is_regular_file() ? 1 : 0;
+    return std::pair(files, nlohmann::json::parse(done.out, nullptr, false));
+  };
+  const auto [few, said] = programs("--max-tokens 256");
+  ASSERT_TRUE(said.is_object());
+  const std::string text = said["text"];
+  ASSERT_NE(text, "");
+  EXPECT_GT(few, 0);
+  const auto [as_many, ended] = programs("--max-tokens 0 --stop '" + text.substr(0, 1) + "'");
+  EXPECT_EQ(ended["end"], "stop");
+  EXPECT_EQ(as_many, few);
+  EXPECT_GT(programs("--max-tokens 600 --stop '" + text.substr(0, 1) + "'").first, few);
+  std::filesystem::remove_all(cache);
+}
+
 TEST(Generate, GuessesLeaveTheTextAsItIs) {
   const std::string path = saved(byte_model());
   for (const char* temperature : {"0", "0.05"}) {

@@ -84,14 +84,20 @@ void print_result(const app::TextResult& r, const GenerateArgs& args) {
               {"decode_s", r.decode_s}});
 }
 
+// Of tokens of an answer. Where it may have any number, most have no more than this; memory that
+// was made for all that the model remembers would be read whole for each token.
+std::int64_t most_expected(const GenerateArgs& args) {
+  constexpr std::int64_t kUsual = 256;
+  return args.text.max_tokens > 0 ? args.text.max_tokens : kUsual;
+}
+
 // One prompt, or one turn of a chat: what is generated goes to standard output.
 Result<app::TextResult> answer(TextModel& model, app::TextSession& session,
                                const std::vector<tokenizer::Token>& prompt,
                                const GenerateArgs& args) {
   const std::int64_t room = model.capacity() - static_cast<std::int64_t>(prompt.size());
   if (room >= 0) {
-    const std::int64_t most =
-        args.text.max_tokens > 0 ? std::min(room, args.text.max_tokens) : room;
+    const std::int64_t most = std::min(room, most_expected(args));
     TESSERA_DO(model.decoder().warm_up(static_cast<std::int64_t>(prompt.size()) + most));
   }
   const auto emit = [&](std::string_view text) {
