@@ -149,6 +149,24 @@ TEST(Generate, NoMoreIsCompiledThanTextsUsuallyNeed) {
   std::filesystem::remove_all(cache);
 }
 
+// On a terminal that `script` makes.
+TEST(Generate, AConversationGoesOnWhereTheContextIsFull) {
+  if (run_shell("command -v script >/dev/null").code != 0) GTEST_SKIP() << "script is absent";
+  const std::string path = saved(byte_model());
+  const std::string turns =
+      "one\\ntwo\\nthree\\n" + std::string(300, 'x') + "\\nfour\\nfive\\nsix\\n";
+  const Finished done = run_shell("printf '" + turns + "' | script -qec 'tessera generate " + path +
+                                  " --chat --context 120 --max-tokens 8; echo exit $?' /dev/null");
+  for (const char* part : {"tessera: the context is full: the ", "the rest is read again",
+                           "and the context holds 120; --context sets it", "exit 0"}) {
+    EXPECT_NE(done.out.find(part), std::string::npos) << part << "\n" << done.out;
+  }
+  std::size_t answers = 0;
+  for (std::size_t at = 0; (at = done.out.find("; generated ", at)) != std::string::npos; ++at)
+    ++answers;
+  EXPECT_EQ(answers, 6U) << done.out;
+}
+
 TEST(Generate, GuessesLeaveTheTextAsItIs) {
   const std::string path = saved(byte_model());
   for (const char* temperature : {"0", "0.05"}) {

@@ -43,17 +43,4 @@ Result<app::ChatFormat> TextModel::chat_format() const {
   return out;
 }
 
-Result<std::vector<tokenizer::Token>> Conversation::ask(const std::string& user) {
-  const bool first = tokens_.empty();
-  const std::vector<app::ChatPart> chat = first ? format_.first(user, system_) : format_.next(user);
-  TESSERA_TRY(const std::vector<tokenizer::Token> added,
-              app::chat_tokens(tokenizer_, format_, chat, first));
-  tokens_.insert(tokens_.end(), added.begin(), added.end());
-  return tokens_;
-}
-
-void Conversation::answer(const std::vector<tokenizer::Token>& tokens) {
-  tokens_.insert(tokens_.end(), tokens.begin(), tokens.end());
-}
-
 }  // namespace tessera::cli

@@ -1,10 +1,8 @@
-// A model with its vocabulary, and conversations that become tokens for it.
+// A model with its vocabulary and chat format.
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
-#include <vector>
 
 #include "tessera/app/generate/chat.h"
 #include "tessera/app/generate/decoder.h"
@@ -48,24 +46,6 @@ class TextModel final : public app::LanguageModel {
   app::Decoder decoder_;
   tokenizer::Tokenizer tokenizer_;
   std::string chat_template_;
-};
-
-// The tokens of a conversation so far; answers are added as they were generated.
-class Conversation {
- public:
-  Conversation(const tokenizer::Tokenizer& tokenizer, app::ChatFormat format,
-               std::optional<std::string> system)
-      : tokenizer_(tokenizer), format_(std::move(format)), system_(std::move(system)) {}
-
-  // All tokens up to where the answer begins.
-  Result<std::vector<tokenizer::Token>> ask(const std::string& user);
-  void answer(const std::vector<tokenizer::Token>& tokens);
-
- private:
-  const tokenizer::Tokenizer& tokenizer_;
-  app::ChatFormat format_;
-  std::optional<std::string> system_;
-  std::vector<tokenizer::Token> tokens_;
 };
 
 }  // namespace tessera::cli

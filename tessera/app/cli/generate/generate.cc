@@ -11,6 +11,7 @@
 #include "tessera/app/cli/generate/conversation.h"
 #include "tessera/app/compile/model_source.h"
 #include "tessera/app/generate/chat_tokens.h"
+#include "tessera/app/generate/conversation.h"
 #include "tessera/app/generate/memory_file.h"
 #include "tessera/support/clock.h"
 #include "tessera/support/files.h"
@@ -117,14 +118,24 @@ Result<app::TextResult> answer(TextModel& model, app::TextSession& session,
 }
 
 // Turns until the end of the input; what was said before is remembered.
-int chat_loop(TextModel& model, app::TextSession& session, Conversation conversation,
+int chat_loop(TextModel& model, app::TextSession& session, app::Conversation conversation,
               const GenerateArgs& args) {
+  // A long text may be asked for, but not at the price of all that was said.
+  const app::ChatRoom room{.capacity = model.capacity(),
+                           .answer = std::min(most_expected(args), model.capacity() / 4)};
   for (std::string line; !interrupted();) {
     fmt::print(stderr, "> ");
     if (!std::getline(std::cin, line)) break;
     if (line.empty()) continue;
-    const auto prompt = conversation.ask(line);
-    if (!prompt.ok()) return report(prompt.error());
+    const auto prompt = conversation.ask(line, room);
+    if (!prompt.ok()) {
+      report(prompt.error());
+      continue;
+    }
+    if (const std::int64_t count = conversation.forgotten(); count > 0) {
+      fmt::print(stderr, "tessera: the context is full: {} forgotten, the rest is read again\n",
+                 count == 1 ? "the oldest turn is" : fmt::format("the {} oldest turns are", count));
+    }
     const auto out = answer(model, session, *prompt, args);
     if (!out.ok()) return report(out.error());
     conversation.answer(out->tokens);
@@ -141,12 +152,13 @@ Result<std::unique_ptr<TextModel>> open_text_model(const GenerateArgs& args) {
 }
 
 Result<app::TextResult> generate_once(TextModel& model, app::TextSession& session,
-                                      std::optional<Conversation> conversation,
+                                      std::optional<app::Conversation> conversation,
                                       const GenerateArgs& args) {
   TESSERA_TRY(const std::string prompt, given_prompt(args));
-  TESSERA_TRY(
-      const std::vector<tokenizer::Token> tokens,
-      conversation ? conversation->ask(prompt) : app::prompt_tokens(model.tokenizer(), prompt));
+  const app::ChatRoom room{.capacity = model.capacity()};
+  TESSERA_TRY(const std::vector<tokenizer::Token> tokens,
+              conversation ? conversation->ask(prompt, room)
+                           : app::prompt_tokens(model.tokenizer(), prompt));
   if (tokens.empty())
     return invalid("the prompt is empty; give one by --prompt, --prompt-file or standard input");
   return answer(model, session, tokens, args);
@@ -185,7 +197,7 @@ int generate_command(GenerateArgs args) {
   app::TextSession session(**model, (*model)->tokenizer());
   if (const Result<void> loaded = load_cache(**model, session, args); !loaded.ok())
     return report(loaded.error());
-  std::optional<Conversation> conversation;
+  std::optional<app::Conversation> conversation;
   if (args.chat) {
     auto format = (*model)->chat_format();
     if (!format.ok()) return report_model(format.error());
