@@ -17,6 +17,7 @@
 #include "tessera_onnx.pb.h"
 #include "tests/cli/model_files.h"
 #include "tests/cli/process.h"
+#include "tests/generate/byte_model.h"
 #include "tests/onnx/model_builder.h"
 
 namespace tessera::cli {
@@ -145,6 +146,46 @@ TEST_P(Memory, CompileHoldsWeightsOnce) {
 INSTANTIATE_TEST_SUITE_P(Weights, Memory, ::testing::Bool(), [](const auto& how) {
   return how.param ? "InExternalData" : "InTheFile";
 });
+
+// Rows of the cache of a thousand tokens take eight megabytes.
+TEST(GrowingTexts, TakeNoMoreMemoryThanAtTheirBeginning) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "sanitizers hold memory of their own";
+#endif
+  app::testing::TinyDecoder d = app::testing::byte_model("", 0, true);
+  d.hidden = 128;
+  d.heads = d.kv_heads = 8;
+  d.layers = 8;
+  d.context = 1300;
+  const std::string model = write_file("growing/m.gguf", app::testing::write_decoder(d));
+  constexpr double kRows = 1000.0 * 8 * 2 * 8 * 16 * sizeof(float);
+  int out[2];
+  ASSERT_EQ(::pipe(out), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(out[1], STDOUT_FILENO);
+    ::close(out[0]);
+    ::execl(TESSERA_BINARY, TESSERA_BINARY, "generate", model.c_str(), "--prompt", "Hello, you",
+            "--max-tokens", "1200", "--threads", "1", nullptr);
+    ::_exit(127);
+  }
+  ::close(out[1]);
+  // Each token is a byte, or what stands for one that is no character.
+  double early = 0, late = 0;
+  std::size_t pieces = 0;
+  char piece[64];
+  for (ssize_t got = 0; (got = ::read(out[0], piece, sizeof piece)) > 0; ++pieces) {
+    double& most = pieces < 100 ? early : late;
+    most = std::max(most, anonymous_bytes(child));
+  }
+  ::close(out[0]);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_GT(pieces, 300U) << "or this is no test";
+  std::printf("%.0f KB, and %.0f KB in the end\n", early / 1024, late / 1024);
+  EXPECT_LT(late - early, kRows / 8);
+}
 
 // Weights of 2.4 GB that take no space: holes of a file.
 TEST(LargeWeights, ThatALibraryCannotHoldAreRefusedAtOnce) {
