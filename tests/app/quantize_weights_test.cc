@@ -8,6 +8,7 @@
 #include "tessera/app/quantize/model_index.h"
 #include "tessera/app/quantize/quantize.h"
 #include "tessera/app/quantize/raise_opset.h"
+#include "tessera/support/check.h"
 #include "tests/onnx/model_builder.h"
 
 namespace tessera::app {
@@ -269,6 +270,15 @@ TEST(RaiseOpset, AxesBecomeInputsAndSplitsAreCounted) {
   EXPECT_EQ(model.graph.nodes[2].inputs.size(), 1u);
   const HostTensor after = first_output(model, sample);
   for (std::int64_t i = 0; i < 2; ++i) EXPECT_EQ(after.get_float(i), before.get_float(i));
+}
+
+// What operators mean after kNewestOpset is not known.
+TEST(RaiseOpset, NobodyMayAskForANewerOne) {
+  onnx::Model model = make_model(
+      make_graph({value_info("x", DType::kF32, {2})}, {make_node("Relu", {"x"}, {"y"})}, {"y"}),
+      13);
+  EXPECT_THROW((void)raise_opset(model, kNewestOpset + 1), InternalError);
+  EXPECT_EQ(model.opsets.at(""), 13);
 }
 
 // What is wrong with such a model is for import to say.

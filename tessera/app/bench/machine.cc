@@ -66,7 +66,7 @@ Result<MachineReport> measure_machine(const target::Target& target, int threads,
     for (const char* access : {"read", "write", "copy"}) {
       TESSERA_TRY(Probe probe, access_probe(access, bytes, target, pool));
       of_level.push_back(std::move(probe));
-      report.bandwidths.push_back({level, access, bytes, 0});
+      report.bandwidths.push_back({level, access, 0});
     }
     measure(of_level, pool, timing);
     for (std::size_t i = 0; i < of_level.size(); ++i) {

@@ -42,7 +42,6 @@ struct ComputePeak {
 struct Bandwidth {
   std::string level;   // "L1", "L2", "L3", "memory"
   std::string access;  // "read", "write", "copy"
-  std::int64_t bytes_per_thread = 0;
   double gbytes_per_s = 0;  // all threads; a copy counts both directions
 };
 

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "tessera/app/quantize/model_index.h"
+#include "tessera/support/check.h"
 
 namespace tessera::app {
 namespace {
@@ -87,6 +88,8 @@ class Raiser {
 }  // namespace
 
 Result<void> raise_opset(onnx::Model& model, std::int64_t version) {
+  TESSERA_CHECK(version <= kNewestOpset, "raise_opset: opset {} is newer than {}", version,
+                kNewestOpset);
   const auto opset = model.opsets.find("");
   const std::int64_t from = opset == model.opsets.end() ? 1 : opset->second;
   if (from >= version) return {};

@@ -79,13 +79,12 @@ namespace {
 struct Parts {
   dom::element target, name, arguments, keywords, config, result;
   std::string extra;  // members of the line that no field has, with a comma in front
-  bool positional = false;
 };
 
 // v0.1: {"i": [target, template, arguments, keywords, workload, config], "r": [...], "v": 0.1}
 Result<Parts> positional_parts(dom::element root, dom::element input) {
   TESSERA_TRY(const auto items, list(input, "the input", 6));
-  Parts p{items[0], items[1], items[2], items[3], items[5], {}, "", true};
+  Parts p{items[0], items[1], items[2], items[3], items[5], {}, ""};
   if (root["r"].get(p.result)) return bad_line("has no \"r\"");
   dom::element version;
   if (root["v"].get(version)) return bad_line("has no version \"v\"");
@@ -99,7 +98,7 @@ Result<Parts> parts_of(dom::element root) {
   if (!root["i"].get(input)) return positional_parts(root, input);
   if (root["input"].get(input)) return bad_line("has no \"input\"");
   TESSERA_TRY(const auto items, list(input, "the input", 4));
-  Parts p{items[0], items[1], items[2], items[3], {}, {}, "", false};
+  Parts p{items[0], items[1], items[2], items[3], {}, {}, ""};
   if (root["config"].get(p.config)) return bad_line("has no \"config\"");
   if (root["result"].get(p.result)) return bad_line("has no \"result\"");
   for (const char* name : {"version", "tvm_version"}) {
