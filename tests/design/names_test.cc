@@ -172,6 +172,21 @@ TEST(FolderReadmes, NameWhatExists) {
   EXPECT_GE(named, 300);
 }
 
+// Float types are rows of a table: other files name them only where they are read or written.
+TEST(DesignPages, SendWhoAddsATypeWhereTypesAreNamed) {
+  static const std::regex named("DType::k(F16|BF16|F8|I8)|\"bf16\"");
+  const std::string page = read(root() / "docs/design/extending.md");
+  const std::size_t from = page.find("## Add an element type");
+  ASSERT_NE(from, std::string::npos);
+  int files = 0;
+  for (const std::string& text : inline_code(page.substr(from, page.find("\n## ", from) - from))) {
+    if (!is_file(text)) continue;
+    ++files;
+    EXPECT_TRUE(std::regex_search(read(root() / text), named)) << text << " names no type";
+  }
+  EXPECT_GE(files, 8);
+}
+
 TEST(DesignPages, TheTestsTellSymbolsFromOtherCode) {
   EXPECT_EQ(words_of_symbol("decide::Walk"), (std::vector<std::string>{"Walk", "decide"}));
   EXPECT_EQ(words_of_symbol("kSteps"), std::vector<std::string>{"kSteps"});
