@@ -34,7 +34,7 @@ Result<void> set_option(const std::string& text, const target::Target& target, P
   if (name == "acquisition" && (value == "mean" || value == "ei" || value == "ucb")) {
     v->policy_options.acquisition = value;
     // The spread comes from an ensemble.
-    if (value != "mean") v->learner.model = "xgb_ensemble";
+    if (value != "mean") v->learner.model = "gbt_ensemble";
     return {};
   }
   if (name == "features" &&
@@ -73,10 +73,15 @@ Result<void> set_option(const std::string& text, const target::Target& target, P
     v->policy_options.draws = static_cast<int>(draws);
     return {};
   }
+  if (double population = 0; name == "population" && read_number(value, &population) &&
+                             population >= 1 && population < 1e5) {
+    v->policy_options.population = static_cast<int>(population);
+    return {};
+  }
   if (name == "diversity" && read_number(value, &v->policy_options.diversity)) return {};
   return make_error(ErrorCode::kInvalidArgument,
                     "'{}' is not an option of a policy; there are diversity=NUMBER, draws=NUMBER, "
-                    "guidance=NUMBER, judge=NUMBER, "
+                    "guidance=NUMBER, judge=NUMBER, population=NUMBER, "
                     "acquisition=mean|ei|ucb, features=statement|loop|curve|decisions, "
                     "objective=rank|regression, pretrained=none|shipped|FILE, model=none, "
                     "language=shipped|FILE, adapt and opaque",
