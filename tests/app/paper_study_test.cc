@@ -204,5 +204,37 @@ TEST_F(ReplayedStudy, TreesAreScoredOnNetworksHeldOut) {
   EXPECT_NE(absent.error().message.find("vgg16"), std::string::npos);
 }
 
+// Three tables of a paper are of the same trees.
+TEST_F(ReplayedStudy, TreesOfOneStudyAreThoseOfTheNext) {
+  if (!testing::has_trees(model::make_model("gbt", {})))
+    GTEST_SKIP() << "XGBoost is not installed (package libxgboost-dev)";
+  options_.seeds = 2;
+  std::vector<std::size_t> totals;  // of every training
+  options_.progress = [&](const std::string&, std::size_t, std::size_t total) {
+    totals.push_back(total);
+    return true;
+  };
+  TreesSpec spec{.machine = "neoverse-v1",
+                 .rows = {{"rank", "rank"}, {"random", nullptr}},
+                 .columns = {"pairwise"},
+                 .rounds = 3};
+  const auto first = trees_study(spec, options_);
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  EXPECT_EQ(totals, (std::vector<std::size_t>(4, 4)));
+  totals.clear();
+  spec.columns = {"top-1", "pairwise"};
+  spec.rows = {{"another name", "rank"}, {"error", "regression"}};
+  const auto second = trees_study(spec, options_);
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  EXPECT_EQ(totals, (std::vector<std::size_t>(2, 2))) << "those of the other loss alone";
+  EXPECT_EQ(second->rows[0].values[1], first->rows[0].values[0]);
+  EXPECT_NE(second->rows[1].values[1], first->rows[0].values[0]);
+  totals.clear();
+  spec.rounds = 4;
+  spec.rows = {{"rank", "rank"}, {"few", "rank", 0, 4}};
+  ASSERT_TRUE(trees_study(spec, options_).ok());
+  EXPECT_EQ(totals.size(), 4u) << "other trees are fitted";
+}
+
 }  // namespace
 }  // namespace tessera::app

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -13,6 +14,10 @@
 
 namespace tessera::app {
 
+// Features and fitted trees, which studies of one run share.
+struct TreeFits;
+std::shared_ptr<TreeFits> make_tree_fits();
+
 struct StudyOptions {
   std::string data;  // folder of the datasets; empty: the one that comes with Tessera
   std::uint64_t seed = 1;
@@ -20,6 +25,7 @@ struct StudyOptions {
   int threads = 1;
   std::size_t most_tasks = 0;  // of replayed searches; 0: as the study says
   std::vector<std::uint64_t> all_seeds() const;
+  std::shared_ptr<TreeFits> trees = make_tree_fits();  // kept from one study to the next
   // False: stop.
   std::function<bool(const std::string& what, std::size_t done, std::size_t total)> progress;
 };
@@ -102,7 +108,8 @@ struct ReplaySpec {
 Result<StudyResult> replay_study(const ReplaySpec& spec, const StudyOptions& options);
 
 // Boosted trees trained by each of the rows, with each seed, and scored on the networks held out.
-// Tasks with a reduction of a test task are not trained on.
+// Tasks with a reduction of a test task are not trained on. What was fitted with these options, for
+// this study or another, is not fitted again: progress counts what is.
 struct TreesSpec {
   struct Row {
     const char* name;

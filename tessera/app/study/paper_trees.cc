@@ -1,5 +1,6 @@
 // Studies that train boosted trees and score them on networks held out.
 #include <filesystem>
+#include <map>
 
 #include "tessera/app/study/paper_study.h"
 #include "tessera/app/study/train_trees.h"
@@ -7,6 +8,17 @@
 #include "tessera/support/temporary_folder.h"
 
 namespace tessera::app {
+
+// Features lie beside the records that they are of.
+struct TreeFits {
+  struct Records {
+    TemporaryFolder folder;
+    dataset::Dataset data;
+  };
+  std::map<std::string, Records> records;           // by folder and machine
+  std::map<std::string, dataset::Evaluation> tests;  // on the test part, by all that they depend on
+};
+
 namespace {
 
 // Features take long to compute and much room: those of the machine studied alone.
@@ -19,6 +31,16 @@ Result<dataset::Dataset> copy_machine(const std::string& from, const std::string
   });
   TESSERA_DO(dataset::save(data, to));
   return data;
+}
+
+Result<const TreeFits::Records*> records_of(const std::string& folder, const std::string& machine,
+                                            const std::string& key, TreeFits* fits) {
+  const auto found = fits->records.find(key);
+  if (found != fits->records.end()) return &found->second;
+  TESSERA_TRY(TemporaryFolder place, TemporaryFolder::make("study"));
+  TESSERA_TRY(dataset::Dataset data, copy_machine(folder, machine, place.path() + "/data"));
+  return &fits->records.emplace(key, TreeFits::Records{std::move(place), std::move(data)})
+              .first->second;
 }
 
 Result<double> column_of(const dataset::Evaluation& e, const std::string& column) {
@@ -55,39 +77,56 @@ Result<dataset::Evaluation> test_of(const TreesSpec::Row& row, const dataset::Da
   return dataset::evaluate(data, split, dataset::kTest, scores, networks);
 }
 
+// All that an evaluation depends on.
+std::string key_of(const std::string& records, const TreesSpec& spec, const TreesSpec::Row& row,
+                   std::uint64_t seed) {
+  return fmt::format("{}\n{} {} {} {} {} {}", records, row.objective ? row.objective : "none",
+                     row.tasks, row.per_task, spec.rounds, spec.depth, seed);
+}
+
 }  // namespace
 
+std::shared_ptr<TreeFits> make_tree_fits() { return std::make_shared<TreeFits>(); }
+
 Result<StudyResult> trees_study(const TreesSpec& spec, const StudyOptions& options) {
-  TESSERA_TRY(const TemporaryFolder folder, TemporaryFolder::make("study"));
+  const std::string from = (std::filesystem::path(options.data) / spec.folder).string();
+  const std::string source = from + "\n" + spec.machine;
+  TreeFits& fits = *options.trees;
+  TESSERA_TRY(const TreeFits::Records* records, records_of(from, spec.machine, source, &fits));
   TrainTreesOptions o;
-  o.data = folder.path() + "/data";
-  o.features = folder.path() + "/features";
+  o.data = records->folder.path() + "/data";
+  o.features = records->folder.path() + "/features";
   o.rounds = spec.rounds;
   o.depth = spec.depth;
   o.threads = options.threads;
   o.split.by_reduction = true;
-  const std::string from = (std::filesystem::path(options.data) / spec.folder).string();
-  TESSERA_TRY(const dataset::Dataset data, copy_machine(from, spec.machine, o.data));
   StudyResult out;
-  out.data = fmt::format("{} records", data.examples.size());
+  out.data = fmt::format("{} records", records->data.examples.size());
   out.machine = spec.machine;
   out.seeds = options.all_seeds();
   out.measure = "on the test networks";
   out.columns = spec.columns;
-  const std::size_t total = spec.rows.size() * static_cast<std::size_t>(options.seeds);
-  std::size_t done = 0;
+  std::size_t done = 0, total = 0;
+  for (const TreesSpec::Row& row : spec.rows) {
+    for (const std::uint64_t seed : out.seeds)
+      total += fits.tests.contains(key_of(source, spec, row, seed)) ? 0 : 1;
+  }
   for (const TreesSpec::Row& row : spec.rows) {
     StudyRow& values = out.rows.emplace_back();
     values.name = row.name;
     values.values.resize(spec.columns.size());
-    for (int i = 0; i < options.seeds; ++i) {
-      if (options.progress && !options.progress("trainings", done++, total))
-        return make_error(ErrorCode::kRunFailed, "interrupted");
-      o.seed = options.seed + static_cast<std::uint64_t>(i);
-      o.split.seed = o.seed;
-      TESSERA_TRY(const dataset::Evaluation test, test_of(row, data, o));
+    for (const std::uint64_t seed : out.seeds) {
+      const std::string key = key_of(source, spec, row, seed);
+      auto test = fits.tests.find(key);
+      if (test == fits.tests.end()) {
+        if (options.progress && !options.progress("trainings", done++, total))
+          return make_error(ErrorCode::kRunFailed, "interrupted");
+        o.seed = o.split.seed = seed;
+        TESSERA_TRY(dataset::Evaluation fitted, test_of(row, records->data, o));
+        test = fits.tests.emplace(key, std::move(fitted)).first;
+      }
       for (std::size_t c = 0; c < spec.columns.size(); ++c) {
-        TESSERA_TRY(const double value, column_of(test, spec.columns[c]));
+        TESSERA_TRY(const double value, column_of(test->second, spec.columns[c]));
         values.values[c].push_back(value);
       }
     }
