@@ -6,6 +6,14 @@
 #include "tessera/scheduling/space/limits.h"
 
 namespace tessera::space {
+namespace {
+
+const target::Rates& h200_rates() {
+  static const target::Rates rates = target::find_target("h200").value().rates;
+  return rates;
+}
+
+}  // namespace
 
 const char* refuse_gpu_block(const target::Target& target, const GpuBlock& block,
                              std::int64_t most_threads) {
@@ -18,9 +26,14 @@ const char* refuse_gpu_block(const target::Target& target, const GpuBlock& block
   return nullptr;
 }
 
-const target::Rates& gpu_rates(const target::Target& target) {
-  static const target::Rates fitted = target::find_target("h200").value().rates;
-  return target.rates.block_start_cycles > 0 ? target.rates : fitted;
+double gpu_rate(const target::Target& target, double target::Rates::*rate) {
+  const double own = target.rates.*rate;
+  return own > 0 ? own : h200_rates().*rate;
+}
+
+double beside_h200(const target::Target& target, double target::Rates::*rate) {
+  const double own = target.rates.*rate, other = h200_rates().*rate;
+  return own > 0 && other > 0 ? own / other : 1;
 }
 
 double resident_gpu_blocks(const target::Target& target, const GpuBlock& block, double most) {

@@ -22,8 +22,14 @@ const char* refuse_gpu_block(const target::Target& target, const GpuBlock& block
 // Blocks that a multiprocessor holds at once, at least one and at most `most`.
 double resident_gpu_blocks(const target::Target& target, const GpuBlock& block, double most);
 
-// The rates that estimates are made of: those of the machine, or of an H200 where its row has none.
-const target::Rates& gpu_rates(const target::Target& target);
+// A rate that estimates are made of: that of the machine's row, or of an H200 where it has none,
+// as no row of another GPU has most of them (`tessera machine fit` measures one). In cycles
+// generations differ less than in time.
+double gpu_rate(const target::Target& target, double target::Rates::*rate);
+
+// How many times that of an H200 it is; 1 where either is not known. What was fitted on an H200
+// beyond its row follows the row of another machine by this.
+double beside_h200(const target::Target& target, double target::Rates::*rate);
 
 inline double blocks_of(std::int64_t n, std::int64_t of) {
   return static_cast<double>(parts_of(n, of));

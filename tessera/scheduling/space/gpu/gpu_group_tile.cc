@@ -10,7 +10,8 @@ namespace tessera::space {
 namespace {
 
 // Cycles of an H200, fitted to the times of 50 tiles of eleven products (`tessera bench --op SPEC
-// --schedule FILE --target cuda`), besides its row. The runs were not kept.
+// --schedule FILE --target cuda`), besides its row. The runs were not kept. The rates follow the
+// rows of other machines (beside_h200).
 constexpr double kProducts = 1750;   // of f16 that a multiprocessor adds in a cycle,
 constexpr double kCopiedBytes = 66;  // and that reach it from the L2
 constexpr double kStep = 130;        // barrier and addresses,
@@ -59,7 +60,10 @@ const char* refuse_group_tile(const target::Target& target, const TensorProblem&
 double estimate_group_cycles(const target::Target& target, const TensorProblem& p,
                              const GroupTile& t) {
   const auto as = [](std::int64_t n) { return static_cast<double>(n); };
-  const target::Rates& rates = gpu_rates(target);
+  const auto rate = [&](double fitted, double target::Rates::*of) {
+    return fitted * beside_h200(target, of);
+  };
+  const double copied_bytes = rate(kCopiedBytes, &target::Rates::l2_bytes_per_cycle);
   const double blocks =
       as(p.batch * t.split_k) * blocks_of(p.row, t.rows()) * blocks_of(p.column, t.all_columns());
   const double resident = resident_gpu_blocks(target, block_of(p, t), target.gpu.core_blocks);
@@ -69,28 +73,32 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const double taps = as(p.planes > 1 ? p.taps : 1);  // of a step
   // Of a row of both operands: f32 takes twice as long for half as many elements, bytes half.
   const double products =
-      at_once * taps * as(t.rows() * t.all_columns() * kWgmmaRowBytes / 2) / (kProducts * busy);
+      at_once * taps * as(t.rows() * t.all_columns() * kWgmmaRowBytes / 2) /
+      (rate(kProducts, &target::Rates::wgmma_per_cycle) * busy);
   const double copies =
-      at_once * as(p.planes * (t.rows() + t.all_columns()) * kWgmmaRowBytes) / kCopiedBytes;
+      at_once * as(p.planes * (t.rows() + t.all_columns()) * kWgmmaRowBytes) / copied_bytes;
   // Every group reads its own rows and columns for each product.
   const std::int64_t sides =
       t.rows() * t.column_groups + t.all_columns() * t.row_groups * t.row_tiles;
-  const double reads = p.planes > 1 ? at_once * taps * as(sides * kWgmmaRowBytes) / kReadBytes : 0;
+  const double read_bytes = rate(kReadBytes, &target::Rates::shared_bytes_per_cycle);
+  const double reads = p.planes > 1 ? at_once * taps * as(sides * kWgmmaRowBytes) / read_bytes : 0;
   const double apart = p.planes > 1 ? at_once * as(t.rows() * t.all_columns()) / kAdded : 0;
   const std::int64_t few = p.planes > 1 ? 2 : 3;  // stages that let nothing overlap
   const double step = std::max({products, copies, reads}) + kStep +
-                      rates.barrier_cycles * as(kMostPipelineStages - t.pipeline_stages) + apart +
-                      (t.pipeline_stages > few ? 0 : kNoOverlap);
+                      gpu_rate(target, &target::Rates::barrier_cycles) *
+                          as(kMostPipelineStages - t.pipeline_stages) +
+                      apart + (t.pipeline_stages > few ? 0 : kNoOverlap);
   const double steps = blocks_of(p.reduce / t.split_k, p.depth) * as(p.taps) / taps;
   const std::int64_t stored = t.split_k > 1 ? 4 : p.bytes;
-  const double stores =
-      at_once * as(t.rows() * t.all_columns() * stored) / rates.store_bytes_per_cycle;
+  const double stores = at_once * as(t.rows() * t.all_columns() * stored) /
+                        gpu_rate(target, &target::Rates::store_bytes_per_cycle);
   // Until the first products: the block starts, and their operands arrive.
-  const double start = rates.block_start_cycles + rates.line_latency_cycles;
+  const double start = gpu_rate(target, &target::Rates::block_start_cycles) +
+                       gpu_rate(target, &target::Rates::line_latency_cycles);
   const double once = waves * (start + steps * step + stores);
   if (t.split_k == 1) return once;
   const double added = as(p.batch * p.row * p.column) * as(4 * t.split_k + 2);
-  return once + kLaunch + added / (kCopiedBytes / 8 * target.cores);
+  return once + kLaunch + added / (copied_bytes / 8 * target.cores);
 }
 
 GroupTile choose_group_tile(const target::Target& target, const TensorProblem& p) {

@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kMaxWarps = 16;  // of a block
 // Cycles of an H200, fitted to the times of 40 tiles of nine products and convolutions (`tessera
 // bench --op SPEC --schedule FILE --target cuda`) with an error of 13 %, besides its row. The runs
-// were not kept.
+// were not kept. The rates follow the rows of other machines (beside_h200).
 constexpr double kProducts = 1100;     // of f16 that a multiprocessor adds in a cycle (mma.sync),
 constexpr double kSharedBytes = 90;    // that it reads in a cycle,
 constexpr double kCopiedBytes = 30;    // that reach it from the L2,
@@ -95,24 +95,31 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
   const double busy = std::min(1.0, at_once * as(t.warps()) / 8);
   const double taps = as(taps_at_once(p, t));
   const std::int64_t copied = (copied_rows(p, t) + copied_columns(p, t)) * t.steps * p.bytes;
+  const auto rate = [&](double fitted, double target::Rates::*of) {
+    return fitted * beside_h200(target, of);
+  };
+  const double copied_bytes = rate(kCopiedBytes, &target::Rates::l2_bytes_per_cycle);
   const double products = at_once * taps * as(t.all_rows() * t.columns() * t.steps) * scale /
-                          (kProducts * (kIdle + (1 - kIdle) * busy));
+                          (rate(kProducts, &target::Rates::mma_per_cycle) *
+                           (kIdle + (1 - kIdle) * busy));
   const double reads = at_once * taps * as(t.warps() * (t.warp_rows + t.warp_columns) * t.steps) *
-                       as(p.bytes) / kSharedBytes;
-  const double copies = at_once * as(copied) / kCopiedBytes;
+                       as(p.bytes) / rate(kSharedBytes, &target::Rates::shared_bytes_per_cycle);
+  const double copies = at_once * as(copied) / copied_bytes;
   const double vectors = blocks_of(copied / 16, t.warps() * gpu.warp);
   const double step = std::max({products, reads, copies}) + kMixed * (products + reads + copies) +
                       kStep + kWait / as(t.pipeline_stages - 1) + kCopy * vectors;
   const double steps = blocks_of(p.reduce / t.split_k, t.steps) * as(p.taps) / taps;
   const double stores =
-      at_once * as(t.all_rows() * t.columns()) * (t.split_k > 1 ? 4 : 2) / kStoredBytes;
+      at_once * as(t.all_rows() * t.columns()) * (t.split_k > 1 ? 4 : 2) /
+      rate(kStoredBytes, &target::Rates::store_bytes_per_cycle);
   // Nothing is multiplied while the first windows arrive.
   const double first = t.whole_windows ? copies : 0;
-  const double start = gpu_rates(target).dispatch_cycles + gpu_rates(target).block_start_cycles;
+  const double start = gpu_rate(target, &target::Rates::dispatch_cycles) +
+                       gpu_rate(target, &target::Rates::block_start_cycles);
   double out = waves * (start + first + steps * step + stores);
   if (t.split_k > 1) {
     out += kLaunch + as(p.batch * p.outer * p.row * p.column) * as(4 * t.split_k + 2) /
-                         (cores * kCopiedBytes);
+                         (cores * copied_bytes);
   }
   return out;
 }

@@ -243,7 +243,7 @@ double estimate(const target::Target& t, const GpuProblem& p, const GpuTile& til
   // Of windows of one element over maps, whose sums neither groups nor blocks share: as much as the
   // start of another block.
   if (p.taps == 1 && p.outer > 1 && tile.groups == 1 && tile.split_k == 1)
-    cycles += gpu_rates(t).block_start_cycles;
+    cycles += gpu_rate(t, &target::Rates::block_start_cycles);
   if (tile.split_k > 1) {
     const auto sums = static_cast<double>(p.outer * p.row * p.column * p.batch);
     cycles += kSecondStart + add_cycles(t, 4 * sums, static_cast<double>(tile.split_k));
