@@ -27,7 +27,7 @@ StudyResult three_seeds() {
           .data = "2 tasks",
           .machine = "box",
           .version = "1",
-          .date = "today",
+          .date = "2026-11-19T05:37:30Z",
           .command = "tessera study autotvm-figure-5",
           .measure = "share",
           .seeds = {1, 2, 3},
@@ -80,8 +80,12 @@ TEST(PaperStudy, ResultsComeBackFromTheirFiles) {
   ASSERT_EQ(back->size(), 1u);
   EXPECT_EQ(to_json(back->front()).dump(), to_json(r).dump());
   const std::string page = papers_page(*back);
-  EXPECT_NE(page.find("48: rank 0.800-0.820; regression 0.700-0.720 (below at 48)"),
-            std::string::npos)
+  for (const char* line :
+       {"|rank|0.800-0.820|", "|regression|*0.700-0.720*|", "|alike|0.820-0.900|",
+        "|better|**0.900**|", "`tessera study autotvm-figure-5`, 2026-11-19."})
+    EXPECT_NE(page.find(line), std::string::npos) << line << "\n" << page;
+  // Reasons and kinds are said once.
+  EXPECT_NE(page.find("- figure 4, 6, 7, 8, 9, 11: not yet: `tessera study`\n"), std::string::npos)
       << page;
   EXPECT_NE(study_table(r).find("|regression|0.647 (0.590-0.700)|0.710 (0.700-0.720)|below at 48|"),
             std::string::npos);

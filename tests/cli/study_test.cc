@@ -1,4 +1,5 @@
 // `tessera study`, and the page that `tessera results` makes of its results.
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -30,6 +31,16 @@ TEST(Study, ListsEveryTableAndFigure) {
     EXPECT_NE(refused.err.find(s.at("reason").get<std::string>()), std::string::npos);
   }
   EXPECT_GT(not_run, 0);
+  // What a script runs says which.
+  for (const auto& [name, script] :
+       {std::pair("tenset-table-5", "transfer.sh"), {"tenset-figure-6", "pretrained.sh"}}) {
+    const auto s = std::find_if(studies.begin(), studies.end(),
+                                [&](const json& row) { return row.at("name") == name; });
+    ASSERT_NE(s, studies.end()) << name;
+    const std::string path = std::string("bench/studies/") + script;
+    EXPECT_NE(s->at("reason").get<std::string>().find("`" + path + "`"), std::string::npos) << *s;
+    EXPECT_TRUE(fs::exists(root() / path)) << path;
+  }
   const std::string text = run({"study", "--list"}).out;
   for (const json& s : studies)
     EXPECT_NE(text.find(s.at("name").get<std::string>() + ": "), std::string::npos);
@@ -53,8 +64,29 @@ TEST(Study, ARunBecomesAPage) {
   const std::string runs = (root() / "bench/results").string();
   ASSERT_EQ(run({"results", runs, "--papers", folder, "--pages", pages}).code, 0);
   const std::string page = read_file(pages + "/papers.md");
-  EXPECT_NE(page.find("random 41, "), std::string::npos) << page;
+  EXPECT_NE(page.find("|random|41|"), std::string::npos) << page;
   EXPECT_NE(page.find("Not run:"), std::string::npos) << page;
+}
+
+// The runs that lie beside the datasets of the source tree, and the plans among them.
+TEST(Study, ReadsWhatWasRecorded) {
+  const std::string data = (root() / "data").string();
+  const Finished done = run({"study", "autotvm-figure-11", "tlm-figure-13", "tenset-figure-7",
+                             "tpugraphs-table-7", "--data", data, "--json"});
+  ASSERT_EQ(done.code, 0) << done.err;
+  const json results = json::parse(done.out).at("results");
+  ASSERT_EQ(results.size(), 4u);
+  EXPECT_EQ(results[0].at("rows").size(), 6u) << "five networks and their mean";
+  EXPECT_EQ(results[1].at("rows").size(), 10u);
+  EXPECT_EQ(results[1].at("columns").size(), 2u);
+  EXPECT_EQ(results[2].at("seeds").size(), 3u);
+  EXPECT_EQ(results[3].at("rows").size(), 12u);
+  const Finished timed = run({"study", "tpugraphs-table-10", "--data", data, "--json"});
+  ASSERT_EQ(timed.code, 0) << timed.err;
+  for (const json& row : json::parse(timed.out).at("results")[0].at("rows")) {
+    const auto values = row.at("values").get<std::vector<std::vector<double>>>();
+    EXPECT_NEAR(values[2][0], values[0][0] / values[1][0], 1e-9) << row;
+  }
 }
 
 TEST(Study, SaysWhatCannotBeRun) {

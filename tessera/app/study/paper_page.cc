@@ -1,5 +1,6 @@
 // Results of studies as Markdown.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
 #include <numeric>
 
@@ -37,41 +38,76 @@ std::string ends_text(const std::vector<double>& values) {
   return low == high ? low : low + "-" + high;
 }
 
-// "after 48: rank 0.990-0.997; regression 0.972-0.998 (no difference shown)"
-std::string in_short(const StudyResult& r, const std::string& wanted) {
+// How a range lies beside that of the first row.
+int side_of(const std::vector<double>& values, const std::vector<double>& first) {
+  const Ends own = ends_of(values), other = ends_of(first);
+  return own.low > other.high ? 1 : own.high < other.low ? -1 : 0;
+}
+
+// A cell of the page: "**0.990-0.997**" where it is above that of the first row.
+std::string page_cell(const StudyResult& r, const StudyRow& row, std::size_t column) {
+  const std::vector<double>& values = row.values[column];
+  if (r.measure == kCounts) return count_text(values.front());
+  const std::string text = ends_text(values);
+  if (r.seeds.size() < 2 || &row == &r.rows.front()) return text;
+  const int side = side_of(values, r.rows.front().values[column]);
+  return side > 0 ? "**" + text + "**" : side < 0 ? "*" + text + "*" : text;
+}
+
+// The columns that the page shows. `measure` is that of the table before, which need not be said
+// again.
+std::string page_table(const StudyResult& r, const std::string& wanted, std::string* measure) {
   const std::vector<std::string> shown = split_commas(wanted);
   std::vector<std::size_t> columns;
   for (std::size_t c = 0; c < r.columns.size(); ++c) {
     if (shown.empty() || std::find(shown.begin(), shown.end(), r.columns[c]) != shown.end())
       columns.push_back(c);
   }
-  std::vector<std::string> names, rows;
-  for (const std::size_t c : columns) names.push_back(r.columns[c]);
-  for (const StudyRow& row : r.rows) {
-    std::vector<std::string> cells;
-    for (const std::size_t c : columns) {
-      cells.push_back(r.measure == kCounts ? count_text(row.values[c].front())
-                                           : ends_text(row.values[c]));
-    }
-    const bool compares = r.seeds.size() > 1 && &row != &r.rows.front();
-    rows.push_back(fmt::format("{} {}{}", row.name, fmt::join(cells, ", "),
-                               compares ? " (" + beside_first(r, row) + ")" : ""));
+  std::string out = "|" + (r.measure == *measure ? "" : r.measure) + "|", rule = "|---|";
+  *measure = r.measure;
+  for (const std::size_t c : columns) {
+    out += r.columns[c] + "|";
+    rule += "---:|";
   }
-  return fmt::format("{}: {}", fmt::join(names, ", "), fmt::join(rows, "; "));
+  out += "\n" + rule + "\n";
+  for (const StudyRow& row : r.rows) {
+    out += "|" + row.name + "|";
+    for (const std::size_t c : columns) out += page_cell(r, row, c) + "|";
+    out += "\n";
+  }
+  return out;
+}
+
+// "figure 4" as a sentence begins.
+std::string capital(std::string text) {
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
 }
 
 std::string run_of(const std::string& paper, const std::vector<StudyResult>& results) {
-  std::string out;
+  std::string out, measure;
   for (const StudyResult& r : results) {
     const Result<const PaperStudy*> found = find_study(r.study);
     if (!found.ok() || (*found)->paper != paper) continue;
     const PaperStudy& s = **found;
     const std::string machine = r.machine.empty() ? "" : ", " + r.machine;
-    out += fmt::format("|{}: {}|{}|{}|{}; {}{}|\n", s.item, s.shows, s.theirs,
-                       in_short(r, s.columns), s.note, r.data, machine);
+    out += fmt::format("\n**{}: {}.** Paper: {}. Here: {}; {}{}; `{}`, {}.\n\n{}", capital(s.item),
+                       s.shows, s.theirs, s.note, r.data, machine, r.command,
+                       r.date.substr(0, r.date.find('T')), page_table(r, s.columns, &measure));
   }
-  const char* head = "\n|study|paper|ours|setting|\n|---|---|---|---|\n";
-  return out.empty() ? "" : head + out;
+  return out;
+}
+
+// "table 1, 2, figure 6"
+std::string list_of(const std::vector<std::string>& items) {
+  std::string out, kind;
+  for (const std::string& item : items) {
+    const std::size_t space = std::min(item.find(' '), item.size());
+    const bool again = item.substr(0, space) == kind && space < item.size();
+    out += (out.empty() ? "" : ", ") + (again ? item.substr(space + 1) : item);
+    kind = item.substr(0, space);
+  }
+  return out;
 }
 
 // "- REASON: figure 8, table 3"
@@ -81,8 +117,7 @@ std::string not_run_of(const std::string& paper, const std::vector<StudyResult>&
     const bool done = std::any_of(results.begin(), results.end(),
                                   [&](const StudyResult& r) { return r.study == s.name; });
     if (s.paper != paper || done) continue;
-    const std::string reason =
-        s.run == nullptr ? s.note : fmt::format("not yet: `tessera study {}`", s.name);
+    const std::string reason = s.run == nullptr ? s.note : "not yet: `tessera study`";
     auto at = std::find_if(reasons.begin(), reasons.end(),
                            [&](const auto& known) { return known.first == reason; });
     if (at == reasons.end()) at = reasons.insert(reasons.end(), {reason, {}});
@@ -90,7 +125,7 @@ std::string not_run_of(const std::string& paper, const std::vector<StudyResult>&
   }
   std::string out;
   for (const auto& [reason, items] : reasons)
-    out += fmt::format("- {}: {}\n", fmt::join(items, ", "), reason);
+    out += fmt::format("- {}: {}\n", list_of(items), reason);
   return out.empty() ? "" : "\nNot run:\n\n" + out;
 }
 
@@ -108,9 +143,9 @@ std::string range_text(const std::vector<double>& values) {
 std::string beside_first(const StudyResult& result, const StudyRow& row) {
   std::vector<std::string> above, below;
   for (std::size_t c = 0; c < result.columns.size(); ++c) {
-    const Ends first = ends_of(result.rows.front().values[c]), own = ends_of(row.values[c]);
-    if (own.low > first.high) above.push_back(result.columns[c]);
-    if (own.high < first.low) below.push_back(result.columns[c]);
+    const int side = side_of(row.values[c], result.rows.front().values[c]);
+    if (side > 0) above.push_back(result.columns[c]);
+    if (side < 0) below.push_back(result.columns[c]);
   }
   if (above.empty() && below.empty()) return "no difference shown";
   const std::size_t all = result.columns.size();
@@ -146,9 +181,9 @@ std::string papers_page(const std::vector<StudyResult>& results) {
   std::string out =
       "# Tables and figures of the papers\n\n"
       "Written by `./do results` from `bench/papers`; `tessera study --list` has every row. A "
-      "range is of the seeds, not of the\nchoice of tasks, and compared with that of the first; "
-      "those that overlap show no difference. Replayed searches choose among\nrecorded candidates "
-      "alone, without the default schedule.\n";
+      "range is of the seeds, not of the\nchoice of tasks: **bold** is above that of the first "
+      "row, *italic* below; those that overlap show no difference. Replayed\nsearches choose among "
+      "recorded candidates alone, without the default schedule.\n";
   std::vector<std::string> papers;
   for (const PaperStudy& s : paper_studies()) {
     if (std::find(papers.begin(), papers.end(), s.paper) == papers.end())

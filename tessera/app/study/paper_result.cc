@@ -59,6 +59,12 @@ std::vector<std::uint64_t> StudyOptions::all_seeds() const {
   return out;
 }
 
+StudyRow single_row(std::string name, const std::vector<double>& values) {
+  StudyRow row{std::move(name), {}};
+  for (const double v : values) row.values.push_back({v});
+  return row;
+}
+
 Json to_json(const StudyResult& r) {
   Json rows = Json::array();
   for (const StudyRow& row : r.rows) {

@@ -36,6 +36,9 @@ struct StudyRow {
   std::vector<std::vector<double>> values;
 };
 
+// Of a study that draws nothing.
+StudyRow single_row(std::string name, const std::vector<double>& values);
+
 // StudyResult::measure of things that were counted.
 inline constexpr const char* kCounts = "counts";
 
