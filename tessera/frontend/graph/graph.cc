@@ -1,7 +1,6 @@
 #include "tessera/frontend/graph/graph.h"
 
 #include <algorithm>
-#include <queue>
 
 #include "tessera/frontend/graph/op.h"
 #include "tessera/support/check.h"
@@ -189,37 +188,6 @@ void compact(Graph& graph) {
   rename(graph.outputs);
   graph.values = std::move(values);
   graph.nodes = std::move(kept);
-}
-
-void sort_nodes(Graph& graph) {
-  const Uses uses = find_uses(graph);
-  std::vector<std::int32_t> waiting(graph.nodes.size(), 0);
-  std::vector<std::vector<std::int32_t>> followers(graph.nodes.size());
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    for (const ValueId id : graph.nodes[n].inputs) {
-      if (id == kNoValue) continue;
-      const std::int32_t producer = uses.producer[static_cast<std::size_t>(id)];
-      if (producer < 0) continue;
-      ++waiting[n];
-      followers[static_cast<std::size_t>(producer)].push_back(static_cast<std::int32_t>(n));
-    }
-  }
-  // The smallest old position first keeps an already sorted graph as it is.
-  std::priority_queue<std::int32_t, std::vector<std::int32_t>, std::greater<>> ready;
-  for (std::size_t n = 0; n < graph.nodes.size(); ++n) {
-    if (waiting[n] == 0) ready.push(static_cast<std::int32_t>(n));
-  }
-  std::vector<Node> sorted;
-  while (!ready.empty()) {
-    const auto n = static_cast<std::size_t>(ready.top());
-    ready.pop();
-    sorted.push_back(std::move(graph.nodes[n]));
-    for (const std::int32_t f : followers[n]) {
-      if (--waiting[static_cast<std::size_t>(f)] == 0) ready.push(f);
-    }
-  }
-  TESSERA_CHECK(sorted.size() == graph.nodes.size(), "sort_nodes: the graph has a cycle");
-  graph.nodes = std::move(sorted);
 }
 
 }  // namespace tessera::graph

@@ -102,8 +102,6 @@ Uses find_uses(const Graph& graph);
 Result<void> verify(const Graph& graph);
 // Drops nodes that no output needs and values that nothing mentions; renumbers values.
 void compact(Graph& graph);
-// Sorts nodes topologically (stable). CHECKs that there is no cycle: import refuses cycles.
-void sort_nodes(Graph& graph);
 
 // Readable text: one line per input, constant (type only) and node. What `--stage graph` prints.
 std::string to_text(const Graph& graph);

@@ -102,15 +102,6 @@ std::vector<ValueId> picked(const std::vector<ValueId>& params,
 
 }  // namespace
 
-Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
-                             std::vector<ValueId>* params) {
-  TESSERA_TRY(const te::Dag dag, write_group(graph, group, params));
-  te::Canonical canonical = te::canonicalize(dag);
-  *params = picked(*params, canonical.inputs);
-  TESSERA_DO(te::verify(canonical.dag));
-  return std::move(canonical.dag);
-}
-
 std::string key_of(const te::Dag& dag) {
   return to_hex(hash_bytes(te::to_text(te::canonicalize(dag).dag)));
 }

@@ -39,10 +39,6 @@ struct TaskGraph {
 // the names of a model, do not matter.
 std::string key_of(const te::Dag& dag);
 
-// The definition of one group. `params` receives the values behind dag.inputs.
-Result<te::Dag> define_group(const graph::Graph& graph, const Group& group,
-                             std::vector<graph::ValueId>* params);
-
 Result<TaskGraph> extract_tasks(const graph::Graph& graph, const PartitionOptions& options = {});
 
 // What the plan says of TaskGraph::launches; devices that record nothing are asked nothing.
