@@ -57,8 +57,8 @@ usage: ./do COMMAND [ARGUMENTS]
   sanitize [--since REVISION] [--budget SECONDS]
                   the tests of every folder under sanitizers; --since: of the folders that changed and of those that
                   include them, as far as the budget allows
-  nightly         what is too long for every change: all tests, the Python package beside PyTorch, sanitizers on every
-                  folder, the fuzzers for an hour
+  nightly         what is too long for every change: all tests but those labelled perf, the package, planted bugs, the
+                  Python package beside PyTorch, sanitizers on every folder, the fuzzers for an hour
   fuzz [SECONDS]  build the fuzzers with clang and run each for SECONDS (60)
   clean           remove build/
   help            this text
@@ -402,6 +402,12 @@ cmd_nightly() {
     *) failed+=(pytorch) ;;
   esac
   # As processes of their own: left of `||` this one would go on after any command of theirs that fails.
+  say "the package, and its tests"
+  { ./do package && ctest --test-dir build/release -L package --output-on-failure; } || failed+=(package)
+  say "bugs that random models must find"
+  { cmake --preset release -B build/planted --log-level=WARNING -DTESSERA_TESTS=ON -DTESSERA_PLANTED_BUGS=ON &&
+    cmake --build build/planted --parallel "$(nproc)" --target random_graphs &&
+    ctest --test-dir build/planted -L planted --parallel "$(nproc)" --output-on-failure; } || failed+=(planted)
   ./do sanitize || failed+=(sanitizers)
   fuzzers=$(grep -rhoE '^ *tessera_fuzzer\(' --include=CMakeLists.txt tests | wc -l)
   ./do fuzz $((3600 / (fuzzers > 0 ? fuzzers : 1))) || failed+=(fuzzers)

@@ -59,9 +59,10 @@ class Nightly : public Checkout {
     write_file("tessera/support/CMakeLists.txt", "tessera_library(support)\n");
     write_file("tessera/learn/train/CMakeLists.txt", "tessera_library(train)\n");
     write_file("tessera/support/parallel.cc", "std::thread t;\n");
-    for (const char* tool : {"tools/ctest", "tools/clang++-14", "build/debug/bin/support_tests",
-                             "build/tsan/bin/support_tests", "build/fuzz/bin/a_fuzzer",
-                             "build/fuzz/bin/b_fuzzer", "tests/python/run.sh"}) {
+    for (const char* tool : {"tools/ctest", "tools/clang++-14", "tools/package.sh",
+                             "build/debug/bin/support_tests", "build/tsan/bin/support_tests",
+                             "build/fuzz/bin/a_fuzzer", "build/fuzz/bin/b_fuzzer",
+                             "tests/python/run.sh"}) {
       add_tool(tool);
     }
   }
@@ -75,7 +76,9 @@ TEST_F(Nightly, RunsEveryPart) {
   EXPECT_NE(done.err.find("nightly: all passed"), std::string::npos) << done.err;
   const std::string called = read_file(calls());
   for (const char* call :
-       {"ctest --preset release", "-L nightly", "debug/bin/support_tests --gtest_brief=1 cache:off",
+       {"ctest --preset release", "-L nightly", "tools/package.sh", "build/release -L package",
+        "-B build/planted --log-level=WARNING -DTESSERA_TESTS=ON -DTESSERA_PLANTED_BUGS=ON",
+        "build/planted -L planted", "debug/bin/support_tests --gtest_brief=1 cache:off",
         "tsan/bin/support_tests --gtest_brief=1 cache:off tsan:ignore_noninstrumented_modules=1",
         "tests/python/run.sh --build build/release", "a_fuzzer -max_total_time=1800",
         "b_fuzzer -max_total_time=1800"}) {
@@ -96,12 +99,17 @@ TEST_F(Nightly, NamesThePartsThatFail) {
       {"ctest --preset release", "nightly: tests\n"},
       {"-L nightly", "nightly: nightly\n"},
       {"python/run.sh", "nightly: pytorch\n"},
+      {"package.sh", "nightly: package\n"},
+      {"-L package", "nightly: package\n"},
+      {"DTESSERA_PLANTED_BUGS", "nightly: planted\n"},
+      {"-L planted", "nightly: planted\n"},
       {"debug/bin/support_tests", "nightly: sanitizers\n"},
       {"build --preset tsan", "nightly: sanitizers\n"},
       {"cmake --preset debug", "nightly: sanitizers\n"},
       {"build --preset fuzz", "nightly: fuzzers\n"},
       {"a_fuzzer", "nightly: fuzzers\n"},
-      {"ctest|support_tests|b_fuzzer", "nightly: tests nightly sanitizers fuzzers\n"},
+      {"ctest|support_tests|b_fuzzer",
+       "nightly: tests nightly package planted sanitizers fuzzers\n"},
   };
   for (const auto& [fails, part] : cases) {
     const Finished done = nightly(fails);
