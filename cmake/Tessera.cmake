@@ -84,9 +84,15 @@ function(tessera_long folder filter times)
   set_tests_properties(${folder}_long PROPERTIES LABELS nightly TIMEOUT 3600 ENVIRONMENT TESSERA_CACHE=off)
 endfunction()
 
-# tessera_fuzzer(NAME SOURCES ... DEPS ...): bin/NAME_fuzzer, a libFuzzer binary; only in the fuzz preset. Begins with the
-# seeds in tests/fuzz/corpus/NAME; a nightly test runs it for a minute.
+# tessera_fuzzer(NAME SOURCES ... DEPS ...): bin/NAME_fuzzer, a libFuzzer binary; only in the fuzz preset, where a test labelled
+# nightly runs it for a minute and `./do fuzz` for longer. Begins with the seeds in tests/fuzz/corpus/NAME, which it must have;
+# SECURITY.md names it.
 function(tessera_fuzzer name)
+  file(GLOB seeds ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}/*)
+  file(STRINGS ${PROJECT_SOURCE_DIR}/SECURITY.md promised REGEX "fuzzers? .*`${name}`")
+  if(NOT seeds OR NOT promised)
+    message(FATAL_ERROR "the fuzzer ${name} needs seeds in tests/fuzz/corpus/${name} and its name in SECURITY.md")
+  endif()
   if(NOT TESSERA_FUZZ)
     return()
   endif()
@@ -100,9 +106,6 @@ function(tessera_fuzzer name)
   set(found ${CMAKE_BINARY_DIR}/corpus/${target})
   set(seeds ${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name})
   file(MAKE_DIRECTORY ${found})
-  if(NOT EXISTS ${seeds})
-    set(seeds "")
-  endif()
   add_test(NAME ${target} COMMAND ${target} -max_total_time=60 -artifact_prefix=${found}- ${found} ${seeds})
   set_tests_properties(${target} PROPERTIES LABELS nightly TIMEOUT 300)
 endfunction()
