@@ -17,7 +17,6 @@
 #include "tessera/app/compile/float_products.h"
 #include "tessera/app/compile/load_graph.h"
 #include "tessera/app/compile/open_model.h"
-#include "tessera/frontend/graph/roundings.h"
 #include "tessera/frontend/onnx/input_types.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/device/devices.h"
@@ -231,16 +230,6 @@ struct Computed {
   bool quantised = false;
   std::vector<HostTensor> inputs, outputs;
 };
-
-// Whether values are rounded to a type that has few of them: what the outputs tell then is vague.
-bool is_narrow(const graph::Graph& graph) {
-  const std::vector<Roundings> rounded = graph::roundings(graph);
-  return std::any_of(rounded.begin(), rounded.end(), [](const Roundings& r) {
-    return r.count(DType::kF16) + r.count(DType::kBF16) + r.count(DType::kI8) +
-               r.count(DType::kI16) >
-           0;
-  });
-}
 
 // The peers that could be started; the first that agrees with ours verifies it.
 Result<std::vector<std::unique_ptr<PeerProcess>>> start_peers(const Computed& ours, ModelFile* file,

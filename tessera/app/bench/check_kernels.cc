@@ -1,9 +1,11 @@
 #include "tessera/app/bench/check_kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "tessera/backend/kernel/check_output.h"
+#include "tessera/frontend/graph/roundings.h"
 #include "tessera/machine/target/fast_math.h"
 
 namespace tessera::app {
@@ -40,33 +42,58 @@ bool all_nan(const kernel::Reference& want, const HostTensor& got) {
                      [&](std::int64_t i) { return std::isnan(got.get_float(i)); });
 }
 
+// The largest error of its outputs: of what is allowed.
+Result<double> error_of_kernel(const te::Dag& dag, const std::vector<HostTensor>& inputs,
+                               const exec::CompiledModel& model, exec::ModelRunner& runner,
+                               std::size_t step) {
+  const Products products = target::products_of(model.target);
+  double worst = 0;
+  for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
+    if (dag.outputs[o].size() == 0) continue;
+    TESSERA_TRY(const HostTensor got,
+                runner.parameter(step, model.steps[step].reads + o, type_of(dag.outputs[o])));
+    TESSERA_TRY(const kernel::Reference want,
+                kernel::reference(dag, inputs, o, kKernelSamples, kKernelSeed, kSmallFlops));
+    if (all_nan(want, got)) continue;  // proves nothing, and is said of the outputs
+    worst = std::max(worst, kernel::worst_error(want, got, kernel::tolerance(dag, o, products)));
+  }
+  return worst;
+}
+
 }  // namespace
 
+bool is_narrow(const graph::Graph& graph) {
+  constexpr std::array kNarrow = {DType::kF16,    DType::kBF16, DType::kF8E4M3,
+                                  DType::kF8E5M2, DType::kI8,   DType::kI16};
+  const std::vector<Roundings> rounded = graph::roundings(graph);
+  return std::any_of(rounded.begin(), rounded.end(), [&](const Roundings& r) {
+    return std::any_of(kNarrow.begin(), kNarrow.end(), [&](DType t) { return r.count(t) > 0; });
+  });
+}
+
 Result<KernelsCheck> check_kernels(const graph::Graph& graph, const task::TaskGraph& tasks,
-                                   const exec::CompiledModel& model, exec::ModelRunner& runner) {
+                                   const exec::CompiledModel& model, exec::ModelRunner& runner,
+                                   std::set<std::string>* agreed) {
   KernelsCheck out;
   std::size_t step = 0;
-  const Products products = target::products_of(model.target);
   for (std::size_t g = 0; g < tasks.groups.size(); ++g) {
     const task::GroupKind kind = tasks.groups[g].kind;
     if (kind == task::GroupKind::kHost) TESSERA_DO(runner.run_step(step++));
     if (kind != task::GroupKind::kKernel) continue;
     const task::Call& call = tasks.calls[static_cast<std::size_t>(tasks.call_of_group[g])];
-    const te::Dag& dag = tasks.tasks[call.task].dag;
-    TESSERA_TRY(const std::vector<HostTensor> inputs, read_by(graph, call, dag, runner, step));
+    const task::Task& task = tasks.tasks[call.task];
+    if (agreed != nullptr && agreed->contains(task.key)) {
+      TESSERA_DO(runner.run_step(step++));
+      continue;
+    }
+    TESSERA_TRY(const std::vector<HostTensor> inputs, read_by(graph, call, task.dag, runner, step));
     TESSERA_DO(runner.run_step(step));
-    for (std::size_t o = 0; o < dag.outputs.size(); ++o) {
-      if (dag.outputs[o].size() == 0) continue;
-      TESSERA_TRY(const HostTensor got,
-                  runner.parameter(step, model.steps[step].reads + o, type_of(dag.outputs[o])));
-      TESSERA_TRY(const kernel::Reference want,
-                  kernel::reference(dag, inputs, o, kKernelSamples, kKernelSeed, kSmallFlops));
-      if (all_nan(want, got)) continue;  // proves nothing, and is said of the outputs
-      const double error = kernel::worst_error(want, got, kernel::tolerance(dag, o, products));
-      if (error <= out.worst) continue;
+    TESSERA_TRY(const double error, error_of_kernel(task.dag, inputs, model, runner, step));
+    if (error > out.worst) {
       out.worst = error;
       out.worst_node = model.steps[step].origin;
     }
+    if (error <= 1 && agreed != nullptr) agreed->insert(task.key);
     ++out.kernels;
     ++step;
   }
