@@ -20,29 +20,28 @@ double standard_error(const runtime::Samples& s) {
 
 }  // namespace
 
-FinalChoice choose_final(const std::vector<runtime::Samples>& models, std::size_t before) {
-  const auto fastest = [&](std::size_t first, std::size_t last, auto seconds) {
+Result<FinalChoice> choose_final(
+    const std::vector<runtime::Samples>& models, std::size_t before, double least,
+    const std::function<Result<Comparison>(std::size_t, std::size_t)>& compare) {
+  const auto fastest = [&](std::size_t first, std::size_t last) {
     std::size_t best = first;
     for (std::size_t i = first + 1; i < last; ++i) {
-      if (seconds(models[i]) < seconds(models[best])) best = i;
+      if (models[i].median_s() < models[best].median_s()) best = i;
     }
     return best;
   };
-  const auto median = [](const runtime::Samples& s) { return s.median_s(); };
-  const auto fast = [](const runtime::Samples& s) { return s.p10_s(); };
-  FinalChoice out;
-  const std::size_t was = fastest(0, before, median);
-  out.kept = was;
-  out.before_s = out.after_s = models[was].median_s();
-  if (before == models.size()) return out;
-  const std::size_t found = fastest(before, models.size(), median);
-  const bool faster = models[found].median_s() < models[was].median_s();
-  out.agreed = faster == (models[found].p10_s() < models[fastest(0, before, fast)].p10_s());
-  if (faster && out.agreed) {
-    out.kept = found;
-    out.after_s = models[found].median_s();
-  }
-  return out;
+  const auto keeps = [](std::size_t i, const runtime::Samples& times) {
+    return FinalChoice{i, times.median_s(), times.median_s(), times.trusted};
+  };
+  const std::size_t was = fastest(0, before);
+  if (before == models.size()) return keeps(was, models[was]);
+  const std::size_t found = fastest(before, models.size());
+  TESSERA_TRY(const Comparison first, compare(was, found));
+  if (!is_sure(first.gain, least)) return keeps(was, first.before);
+  TESSERA_TRY(const Comparison told, compare(was, found));
+  if (told.after.median_s() >= told.before.median_s()) return keeps(was, told.before);
+  return FinalChoice{found, told.before.median_s(), told.after.median_s(),
+                     told.before.trusted && told.after.trusted};
 }
 
 Gain gain_of(const runtime::Samples& before, const runtime::Samples& after) {

@@ -2,23 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "tessera/machine/runtime/timing.h"
+#include "tessera/support/result.h"
 
 namespace tessera::app {
-
-struct FinalChoice {
-  std::size_t kept = 0;
-  double before_s = 0, after_s = 0;  // the fastest of the models that were there before; the kept
-  bool agreed = true;  // medians and fast samples both say so: else it is worth timing again
-};
-
-// `before`: as many at the front need no tuning or were the subject of it; the others are what was
-// found. One of these is kept only where it is faster than all of those, so that `after_s` never
-// exceeds `before_s`.
-FinalChoice choose_final(const std::vector<runtime::Samples>& models, std::size_t before);
 
 // What one model gains over another that was timed in turns with it, relative to the time before.
 struct Gain {
@@ -27,6 +18,27 @@ struct Gain {
   bool fast = false;  // the fast samples show a gain as well
 };
 Gain gain_of(const runtime::Samples& before, const runtime::Samples& after);
+// Two models that took turns.
+struct Comparison {
+  runtime::Samples before, after;  // of all rounds
+  Gain gain;
+};
+
+struct FinalChoice {
+  std::size_t kept = 0;
+  double before_s = 0, after_s = 0;  // the fastest of the models that were there before; the kept
+  bool trusted = true;
+};
+
+// `models`: samples of models that took turns; `before`: as many at the front need no tuning or
+// were the subject of it, the others are what was found. The fastest of either kind are compared
+// anew, twice: what was found is kept where the first comparison is sure of a gain of at least
+// `least`, and the times are those of the second, which did not choose it. One that has no gain
+// there is given up, so that `after_s` never exceeds `before_s`.
+Result<FinalChoice> choose_final(
+    const std::vector<runtime::Samples>& models, std::size_t before, double least,
+    const std::function<Result<Comparison>(std::size_t, std::size_t)>& compare);
+
 // Of several comparisons: quiet ones count more, and where they contradict each other, that is
 // noise.
 Gain combined(const std::vector<Gain>& gains);

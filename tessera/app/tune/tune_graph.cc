@@ -54,7 +54,7 @@ constexpr double kMuch = 0.1;
 constexpr std::size_t kFast = 3;
 // What is read between two calls of a kernel that is timed as in a model, at most.
 constexpr std::int64_t kMostEvicted = 64 << 20;
-// Comparisons of the winner with what was, until fast samples and medians agree.
+// Rounds in which the fastest few take turns.
 constexpr int kConfirm = 3;
 
 void take_less(double* least, double value) { *least = std::min(*least, value); }
@@ -554,7 +554,8 @@ class GraphTuning {
   }
 
   // Once more, what was found beside what was there: the rules' plan with the schedules of the
-  // search and with default ones. The fastest is kept, and these are the times that are told.
+  // search and with default ones. What noise does not explain is kept, and told by times of its
+  // own.
   Result<void> confirm(WholeModels& whole) {
     SubjectReport& report = result_.subjects[0];
     std::vector<Selection> selections = {rules_selection_};
@@ -585,16 +586,14 @@ class GraphTuning {
     }
     std::vector<const WholeModels::Built*> timed;
     for (const auto& m : models) timed.push_back(m.get());
-    std::vector<runtime::Samples> samples;
-    FinalChoice choice;
-    for (int i = 0; i < kConfirm; ++i) {
-      TESSERA_TRY(samples, whole.time_side_by_side(timed));
-      choice = choose_final(samples, were);
-      if (choice.agreed) break;
-    }
+    TESSERA_TRY(const std::vector<runtime::Samples> samples, whole.time_side_by_side(timed));
+    TESSERA_TRY(const FinalChoice choice,
+                choose_final(samples, were, kLeastPlanGain, [&](std::size_t a, std::size_t b) {
+                  return whole.compare({timed[a], timed[b]});
+                }));
     report.before_s = choice.before_s;
     report.after_s = choice.after_s;
-    report.trusted = samples[0].trusted && samples[choice.kept].trusted;
+    report.trusted = choice.trusted;
     if (tuned) result_.graph.untuned_s = samples[1].median_s();
     if (found && choice.kept < were) {
       session_->note(fmt::format("{}: not faster as a whole; the plan keeps the rules' decisions",

@@ -169,8 +169,7 @@ Result<std::vector<runtime::Samples>> WholeModels::time_side_by_side(
   return timer.run();
 }
 
-// The first model and the second in turns, again until it is clear which one is faster.
-Result<WholeModels::Comparison> WholeModels::compare(const std::vector<const Built*>& models) {
+Result<Comparison> WholeModels::compare(const std::vector<const Built*>& models) {
   Comparison out;
   std::vector<Gain> gains;
   for (int round = 0; round < kComparisons; ++round) {

@@ -68,13 +68,10 @@ class WholeModels {
   Result<std::shared_ptr<const Built>> selected(std::size_t subject, const Selection& selection);
   // Models that take turns.
   Result<std::vector<runtime::Samples>> time_side_by_side(const std::vector<const Built*>& models);
+  // The first model and the second in turns, again until it is clear which one is faster.
+  Result<Comparison> compare(const std::vector<const Built*>& models);
 
  private:
-  struct Comparison {
-    runtime::Samples before, after;  // of all rounds
-    Gain gain;
-  };
-  Result<Comparison> compare(const std::vector<const Built*>& models);
   static void tell(const Comparison& comparison, SubjectReport* report);
   // Tasks that run with another schedule than their default, what saves the model most first.
   std::vector<std::size_t> changed_tasks(const Selection& selection) const;
