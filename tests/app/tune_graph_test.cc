@@ -132,18 +132,20 @@ TEST(TuneGraph, WholeModelsDecide) {
   }
 }
 
-// Code of kernels that take the smaller of two numbers, kept in the cache as that of those that
-// take the larger one.
+// Code of kernels that compute another function than those that it is kept for in the cache: they
+// take the smaller of two numbers and not the larger one.
 std::shared_ptr<const kernel::KernelCache> wrong_kernels(const std::string& model,
                                                          const target::Target& target,
-                                                         const std::string& folder) {
+                                                         const std::string& folder,
+                                                         const char* right_op = "max",
+                                                         const char* wrong_op = "min") {
   auto cache = std::make_shared<const kernel::KernelCache>(DiskCache(folder, 1 << 28));
   CompileOptions load;
   load.target = target;
   const graph::Graph right = load_graph(model, load).value();
   graph::Graph wrong = load_graph(model, load).value();
   for (graph::Node& node : wrong.nodes) {
-    if (std::string_view(node.op->name) == "max") node.op = graph::find_op("min");
+    if (std::string_view(node.op->name) == right_op) node.op = graph::find_op(wrong_op);
   }
   const std::vector<task::Task> tasks = task::extract_tasks(right).value().tasks;
   const std::vector<task::Task> others = task::extract_tasks(wrong).value().tasks;
@@ -193,6 +195,52 @@ TEST(TuneGraph, NoticesWrongDefaultKernels) {
       EXPECT_NE(notes[0].find("without tuning, the outputs differ"), std::string::npos);
     }
   }
+}
+
+// Numbers rounded down and not to the nearest: the mean of the outputs hides it, each kernel shows
+// it.
+TEST(TuneGraph, NoticesWrongKernelsOfANarrowModelThatTheOutputsHide) {
+  const TemporaryFolder folder = TemporaryFolder::make("floor").value();
+  const std::string model = "zoo:mlp@hidden=32,quant=qdq";
+  TuneOptions options;
+  options.target = target::code_target(target::host(), 1);
+  options.subjects = {{model, false, {.target = options.target}}};
+  options.level = TuneLevel::kGraph;
+  options.measure.threads = 1;
+  options.budget_s = 100;
+  options.plans = 1;
+  use_answers([](const measure::Trial&, bool, measure::Measurement* m) { m->samples_s = {1e-5}; },
+              &options);
+  std::vector<std::string> notes;
+  TuneCallbacks callbacks;
+  callbacks.note = [&](const std::string& line) { notes.push_back(line); };
+  for (const bool wrong : {false, true}) {
+    notes.clear();
+    options.model.cache =
+        wrong ? wrong_kernels(model, options.target, folder.path(), "round", "floor") : nullptr;
+    const Result<TuneResult> result = tune(options, callbacks);
+    ASSERT_TRUE(result.ok()) << result.error().message;
+    EXPECT_EQ(result->state, wrong ? TuneState::kRejected : TuneState::kDone);
+    EXPECT_EQ(result->subjects[0].untuned_checked, !wrong);
+    EXPECT_EQ(notes.empty(), !wrong) << (notes.empty() ? "" : notes[0]);
+    if (wrong && !notes.empty()) {
+      EXPECT_NE(notes[0].find("without tuning, the kernel of '"), std::string::npos) << notes[0];
+    }
+  }
+  CollectPlansOptions plans;
+  plans.models = {model};
+  plans.compile.target = options.target;
+  plans.folder = folder.path() + "/plans";
+  plans.plans = 2;
+  EXPECT_TRUE(collect_plans(plans, {}).ok());
+  plans.folder += "_wrong";
+  plans.compile.cache = options.model.cache;
+  const auto refused = collect_plans(plans, {});
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, ErrorCode::kRunFailed);
+  EXPECT_NE(refused.error().message.find("the rules' plan is wrong: the kernel of '"),
+            std::string::npos)
+      << refused.error().message;
 }
 
 // A model whose file is gone by then cannot be loaded in another way: the search says so and ends.

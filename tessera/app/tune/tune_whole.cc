@@ -7,6 +7,7 @@
 
 #include "tessera/app/bench/bench_model.h"
 #include "tessera/app/bench/bench_op.h"
+#include "tessera/app/bench/check_kernels.h"
 #include "tessera/app/tune/tune_costs.h"
 #include "tessera/app/tune/undo_changes.h"
 #include "tessera/machine/runtime/device/devices.h"
@@ -30,11 +31,6 @@ constexpr int kPatience = 6, kMostSwaps = 24;
 
 runtime::TimingOptions short_timing(double model_s) {
   return {.samples = 9, .min_samples = 5, .time_limit_s = std::clamp(20 * model_s, 0.3, 4.0)};
-}
-
-std::string difference(double error) {
-  if (std::isinf(error)) return "differ in shape, NaN or infinity, or are NaN everywhere";
-  return fmt::format("differ by {:.1f} times what is allowed", error);
 }
 
 void add_samples(const runtime::Samples& more, runtime::Samples* all) {
@@ -125,7 +121,8 @@ Result<WholeModels::Built> WholeModels::build(std::size_t subject, const Selecti
   Built built;
   TESSERA_TRY(task::PlannedGraph made, planned(subject, selection, /*shapes_only=*/false));
   built.graph = std::move(made.graph);
-  TESSERA_TRY(built.model, exec::compile_model(built.graph, made.tasks, options_.target, model));
+  built.tasks = std::move(made.tasks);
+  TESSERA_TRY(built.model, exec::compile_model(built.graph, built.tasks, options_.target, model));
   return built;
 }
 
@@ -217,6 +214,48 @@ Result<double> WholeModels::error_of(std::size_t subject, const Built& built) {
   return worst_output(built.graph, got, *want, target::products_of(options_.target));
 }
 
+std::string WholeModels::Error::text() const {
+  if (!wrong_node.empty()) {
+    return std::isinf(worst)
+               ? fmt::format("the kernel of '{}' differs", wrong_node)
+               : fmt::format("the kernel of '{}' differs by {:.1f} times what is allowed",
+                             wrong_node, worst);
+  }
+  if (std::isinf(worst))
+    return "the outputs differ in shape, NaN or infinity, or are NaN everywhere";
+  return fmt::format("the outputs differ by {:.1f} times what is allowed", worst);
+}
+
+Result<WholeModels::Error> WholeModels::of_kernels(const Built& built, const Selection* selection,
+                                                   double of_outputs) {
+  Error out{of_outputs, {}};
+  if (of_outputs > 1 || !is_narrow(built.graph)) return out;
+  const auto known = [&](const task::Task& task) {
+    const Finalist* f = selection != nullptr ? finalist(task.key, *selection) : nullptr;
+    return std::pair(task.key, f != nullptr ? f->schedule : std::string());
+  };
+  std::set<std::string> agreed;
+  for (const task::Task& task : built.tasks.tasks) {
+    if (agreed_.contains(known(task))) agreed.insert(task.key);
+  }
+  const auto ran = runner(built);
+  TESSERA_DO(set_inputs(built, *ran));
+  TESSERA_TRY(const KernelsCheck kernels,
+              check_kernels(built.graph, built.tasks, built.model, *ran, &agreed));
+  for (const task::Task& task : built.tasks.tasks) {
+    if (agreed.contains(task.key)) agreed_.insert(known(task));
+  }
+  out.worst = kernels.worst;
+  if (kernels.worst > 1) out.wrong_node = kernels.worst_node;
+  return out;
+}
+
+Result<WholeModels::Error> WholeModels::checked(std::size_t subject, const Built& built,
+                                                const Selection& selection) {
+  TESSERA_TRY(const double error, error_of(subject, built));
+  return of_kernels(built, &selection, error);
+}
+
 Result<bool> WholeModels::check_untuned(std::size_t subject, SubjectReport* report) {
   const TuneSubject& s = session_.problem().subjects[subject];
   TESSERA_TRY(const auto plain, untuned(subject));
@@ -234,15 +273,16 @@ Result<bool> WholeModels::check_untuned(std::size_t subject, SubjectReport* repo
         fmt::format("{}: the untuned model is not checked: {}", s.name, want.error().message));
     return true;
   }
-  const double error =
+  const double of_outputs =
       worst_output(plain->graph, *got, *want, target::products_of(options_.target));
-  report->untuned_checked = error <= 1;
-  if (error <= 1) return true;
+  TESSERA_TRY(const Error error, of_kernels(*plain, nullptr, of_outputs));
+  report->untuned_checked = error.worst <= 1;
+  if (error.worst <= 1) return true;
   if (agree_but_for_no_numbers(plain->graph, *got, *want)) {
     session_.note(fmt::format("{}: outputs that are NaN are not checked", s.name));
     return true;
   }
-  session_.note(fmt::format("{}: without tuning, the outputs {}", s.name, difference(error)));
+  session_.note(fmt::format("{}: without tuning, {}", s.name, error.text()));
   return false;
 }
 
@@ -253,14 +293,14 @@ Result<bool> WholeModels::verify(Selection* selection, std::vector<SubjectReport
     for (std::size_t i = 0; i < subjects.size(); ++i) {
       if (subjects[i].is_op) continue;
       TESSERA_TRY(Built tuned, build(i, selection));
-      TESSERA_TRY(const double error, error_of(i, tuned));
+      TESSERA_TRY(const Error error, checked(i, tuned, *selection));
       if (subjects.size() == 1) {
         verified_ = std::make_shared<const Built>(std::move(tuned));
         verified_selection_ = *selection;
       }
-      (*reports)[i].max_error = error;
-      if (error <= 1) continue;
-      session_.note(fmt::format("{}: the outputs {}", subjects[i].name, difference(error)));
+      (*reports)[i].max_error = error.worst;
+      if (error.worst <= 1) continue;
+      session_.note(fmt::format("{}: {}", subjects[i].name, error.text()));
       if (!give_up_rounding(selection)) return false;
       session_.note("trying algorithms that round less");
       again = true;

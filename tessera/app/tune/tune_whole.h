@@ -5,7 +5,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/app/tune/final_choice.h"
@@ -43,8 +45,9 @@ class WholeModels {
   // Whether the untuned model, which all others are compared with, computes what code that is made
   // in another way does. Where that cannot be had, a note says so and the report is as it was.
   Result<bool> check_untuned(std::size_t subject, SubjectReport* report);
-  // Compares the outputs of every model with those of the untuned model; values that round more
-  // are given up one after the other until all agree. False: even the untuned algorithms do not.
+  // Compares the outputs of every model with those of the untuned model, and its kernels with the
+  // interpreter where types are narrow; values that round more are given up one after the other
+  // until all agree. False: even the untuned algorithms do not.
   Result<bool> verify(Selection* selection, std::vector<SubjectReport>* reports);
   // Times every model beside the untuned one. With one model and `improve`, tries second bests at
   // random and keeps what is faster; never ends with what is slower than the untuned model. What
@@ -58,6 +61,7 @@ class WholeModels {
 
   struct Built {
     graph::Graph graph;
+    task::TaskGraph tasks;
     exec::CompiledModel model;
   };
   // Without a selection: as it is untuned.
@@ -86,6 +90,16 @@ class WholeModels {
   Result<const std::vector<HostTensor>*> wanted(std::size_t subject);
   // Of a build's outputs, relative to what is allowed: above 1 is wrong.
   Result<double> error_of(std::size_t subject, const Built& built);
+  struct Error {
+    double worst = 0;        // of what is allowed: above 1 is wrong
+    std::string wrong_node;  // of the kernel that differs; empty: the outputs do
+    std::string text() const;
+  };
+  // Of the outputs and, where types are narrow, of every kernel by itself: the outputs of such a
+  // model say little of a wrong one.
+  Result<Error> checked(std::size_t subject, const Built& built, const Selection& selection);
+  // Without a selection: of the untuned model. Kernels that agreed before are not compared again.
+  Result<Error> of_kernels(const Built& built, const Selection* selection, double of_outputs);
   plan::Decisions decisions(const Selection& selection) const;
   // A model with what was selected, or, without a selection, as the rules decide. `shapes_only`:
   // constants that follow from others are not computed.
@@ -106,6 +120,7 @@ class WholeModels {
   std::vector<double> seconds_;                      // of the fastest finalists, 0: none
   std::shared_ptr<const Built> untuned_, verified_;  // of the only model; the latter as selected:
   Selection verified_selection_;
+  std::set<std::pair<std::string, std::string>> agreed_;  // kernels by key and schedule
   std::vector<std::vector<HostTensor>> wanted_;  // by subject, empty: not yet computed
   std::optional<Selection> unproved_;
 };
