@@ -22,6 +22,7 @@
 #include "tessera/trials/measure/bug_report.h"
 #include "tessera/trials/measure/confine.h"
 #include "tests/measure/workers.h"
+#include "tests/testing/confinement.h"
 
 namespace tessera::measure {
 namespace {
@@ -188,7 +189,7 @@ Measurement confined(const std::function<void()>& act) {
 }
 
 TEST(Faults, ACandidateMayNotReachBeyondItsProcess) {
-  if (!confinement_note().empty()) GTEST_SKIP() << confinement_note();
+  if (!testing::is_confined()) GTEST_SKIP() << confinement_note();
   const std::string path = ::testing::TempDir() + "tessera_confined";
   const std::function<void()> forbidden[] = {
       [] { (void)socket(AF_INET, SOCK_STREAM, 0); },
@@ -247,7 +248,7 @@ TEST(Faults, ACandidateMaySetItsOwnLimitsAndProcessors) {
 }
 
 TEST(Faults, ACandidateReadsNoFilesOfTheUser) {
-  if (!confinement_note().empty()) GTEST_SKIP() << confinement_note();
+  if (!testing::is_confined()) GTEST_SKIP() << confinement_note();
   if (!has_landlock()) GTEST_SKIP() << "this kernel has no Landlock";
   const std::string secret = ::testing::TempDir() + "tessera_secret";
   ASSERT_TRUE(write_file(secret, {"secret"}).ok());
@@ -263,7 +264,7 @@ TEST(Faults, ACandidateReadsNoFilesOfTheUser) {
 
 // The same holds for the compiler, whose input are the definitions and steps of strangers.
 TEST(Faults, ABuilderMayNotReachBeyondItsProcess) {
-  if (!confinement_note().empty()) GTEST_SKIP() << confinement_note();
+  if (!testing::is_confined()) GTEST_SKIP() << confinement_note();
   const std::string path = ::testing::TempDir() + "tessera_confined_build";
   MeasureOptions options{.build_workers = 1};
   options.bug_folder = ::testing::TempDir();
@@ -300,8 +301,8 @@ int as_driver(const std::string& scratch, const std::function<int()>& act) {
 }
 
 TEST(Faults, ADriverReachesItsDeviceAndItsCachesOnly) {
-  if (!confinement_note().empty()) GTEST_SKIP() << confinement_note();
-  std::string base = testing::TempDir() + "tessera_driver_XXXXXX";
+  if (!testing::is_confined()) GTEST_SKIP() << confinement_note();
+  std::string base = ::testing::TempDir() + "tessera_driver_XXXXXX";
   ASSERT_NE(mkdtemp(base.data()), nullptr);
   const std::string outside = base + "/outside", scratch = base + "/scratch";
   std::filesystem::create_directories(scratch);
@@ -358,7 +359,7 @@ void kill_worker(const char* name, const std::string& mark) {
 
 TEST(Faults, AWorkerKilledFromOutsideIsReplacedAndTheTrialRepeated) {
   // The first try of each hangs, so that there is something to kill.
-  std::string base = testing::TempDir() + "tessera_measure_XXXXXX";
+  std::string base = ::testing::TempDir() + "tessera_measure_XXXXXX";
   ASSERT_NE(mkdtemp(base.data()), nullptr);
   const auto hang_once = [base](const std::string& what) {
     const std::string path = base + "/" + what;
