@@ -214,6 +214,12 @@ class Filter {
     add(BPF_JMP | BPF_JEQ | BPF_K, kArchitecture, 1, 0);
     finish(kEnd);
     load(offsetof(seccomp_data, nr));
+#if defined(__x86_64__)
+    // The calls of programs with pointers of 32 bits have other numbers, which no list here has.
+    constexpr std::uint32_t kX32 = 0x40000000;
+    add(BPF_JMP | BPF_JGE | BPF_K, kX32, 0, 1);
+    finish(work == Work::kCode ? kEnd : kRefuse);
+#endif
     work == Work::kCode ? allow_code() : allow_device();
   }
 
