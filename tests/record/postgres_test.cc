@@ -4,6 +4,7 @@
 #include <fstream>
 #include <thread>
 
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 #include <netinet/tcp.h>
 #include <sys/socket.h>
@@ -90,6 +91,13 @@ TEST(PostgresLibrary, WithoutItTheMessageSaysWhatToInstall) {
   ASSERT_FALSE(wrong.ok());
   EXPECT_NE(wrong.error().message.find("no function PQ"), std::string::npos)
       << wrong.error().message;
+}
+
+// Where it is installed, tests must not skip what does not start.
+TEST(PostgresServerTest, ProgramsThatDoNotStartAreAFailure) {
+  if (!PostgresServer::why_absent().empty()) GTEST_SKIP() << PostgresServer::why_absent();
+  EXPECT_NONFATAL_FAILURE((void)PostgresServer::start_from("/nowhere"),
+                          "server of /nowhere does not start");
 }
 
 class PostgresTest : public TempFolder {

@@ -13,6 +13,7 @@
 
 #include <fcntl.h>
 #include <grp.h>
+#include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +39,19 @@ std::string programs_folder() {
   return found.empty() ? "" : found.back();
 }
 
+bool become_nobody() {
+  return ::geteuid() != 0 ||
+         (::setgroups(0, nullptr) == 0 && ::setgid(kNobody) == 0 && ::setuid(kNobody) == 0);
+}
+
+// Not where a container has one user only.
+bool may_become_nobody() {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(become_nobody() ? 0 : 1);
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && status == 0;
+}
+
 // As nobody where this is root; its output goes to `output`.
 pid_t start_program(const std::vector<std::string>& words, const std::string& output, int dies_by) {
   std::vector<char*> arguments;
@@ -48,10 +62,7 @@ pid_t start_program(const std::vector<std::string>& words, const std::string& ou
   const int file = ::open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   ::dup2(file, STDOUT_FILENO);
   ::dup2(file, STDERR_FILENO);
-  if (::geteuid() == 0 &&
-      (::setgroups(0, nullptr) != 0 || ::setgid(kNobody) != 0 || ::setuid(kNobody) != 0)) {
-    ::_exit(126);
-  }
+  if (!become_nobody()) ::_exit(126);
   ::prctl(PR_SET_PDEATHSIG, dies_by);  // when the thread that started it ends
   ::setenv("LC_ALL", "C", 1);
   if (::chdir("/") != 0) ::_exit(126);
@@ -70,21 +81,34 @@ constexpr const char* kWhoMayCome = "local all locked scram-sha-256\nlocal all a
 }  // namespace
 
 PostgresServer* PostgresServer::get() {
-  static const std::unique_ptr<PostgresServer> server = [] {
-    std::unique_ptr<PostgresServer> made(new PostgresServer);
-    return made->make() ? std::move(made) : nullptr;
-  }();
+  if (!why_absent().empty()) return nullptr;
+  static const std::unique_ptr<PostgresServer> server = start_from(programs_folder());
+  if (server == nullptr) ADD_FAILURE() << "the PostgreSQL server did not start";
   return server.get();
 }
 
 std::string PostgresServer::why_absent() {
-  return programs_folder().empty() ? "no PostgreSQL server is installed (package postgresql)"
-                                   : "the PostgreSQL server does not start";
+  static const std::string why = [] {
+    if (programs_folder().empty()) return "no PostgreSQL server is installed (package postgresql)";
+    return may_become_nobody() ? "" : "root may not become another user here";
+  }();
+  return why;
 }
 
-bool PostgresServer::make() {
-  programs_ = programs_folder();
-  if (programs_.empty()) return false;
+std::unique_ptr<PostgresServer> PostgresServer::start_from(const std::string& programs) {
+  std::unique_ptr<PostgresServer> made(new PostgresServer);
+  if (made->make(programs)) return made;
+  ADD_FAILURE() << "the PostgreSQL server of " << programs << " does not start:\n" << made->log();
+  return nullptr;
+}
+
+std::string PostgresServer::log() const {
+  std::ifstream file(folder_ + "/log");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+bool PostgresServer::make(const std::string& programs) {
+  programs_ = programs;
   // Not below TMPDIR: names of sockets are short.
   char name[] = "/tmp/tessera-pg-XXXXXX";
   if (::mkdtemp(name) == nullptr) return false;

@@ -11,10 +11,13 @@ namespace tessera::testing {
 
 class PostgresServer {
  public:
-  // Of this process, started by the first who asks; null where none is installed, and why_absent()
-  // says what to install.
+  // Of this process, started by the first who asks; null where none is installed, or where root may
+  // not become another user, which it needs: why_absent() says so. One that is installed and does
+  // not start is a failure of every test that asks.
   static PostgresServer* get();
   static std::string why_absent();
+  // By the programs of a folder; null and a failure where it does not start.
+  static std::unique_ptr<PostgresServer> start_from(const std::string& programs);
 
   ~PostgresServer();
   PostgresServer(const PostgresServer&) = delete;
@@ -36,7 +39,8 @@ class PostgresServer {
 
  private:
   PostgresServer() = default;
-  bool make();
+  bool make(const std::string& programs);
+  std::string log() const;
   bool answers() const;
   void end(int signal);
 
