@@ -196,7 +196,7 @@ class Checker {
 
   std::string check_opencl() {
     static const auto device = runtime::open_device(target::Kind::kOpenCl);
-    if (!device.ok()) return "";
+    if (!device.ok()) return "opencl: " + device.error().message;
     app::CompileOptions load;
     load.target = (*device)->target();
     load.import = load_.import;
@@ -236,6 +236,10 @@ std::string check_graph(const Case& c, const CheckOptions& options) {
   } catch (const std::exception& e) {
     return fmt::format("exception: {}", e.what());
   }
+}
+
+bool is_comparison(const std::string& failure) {
+  return failure.substr(way_of(failure).size()).starts_with(": output ");
 }
 
 std::string way_of(const std::string& failure) { return failure.substr(0, failure.find(':')); }

@@ -22,6 +22,8 @@ struct CheckOptions {
 
 // Empty when all ways agree; otherwise what went wrong, beginning with the way ("passes: ...").
 std::string check_graph(const Case& c, const CheckOptions& options);
+// Whether such a message tells of results that differ, and not of something that could not be done.
+bool is_comparison(const std::string& failure);
 // The part of such a message that says which way failed: "passes".
 std::string way_of(const std::string& failure);
 

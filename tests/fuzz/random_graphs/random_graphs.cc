@@ -1,19 +1,24 @@
 // random_graphs --seed S --runs N: random models, seeds S, S+1, ..., each run in every way there
 // is. A failure is made small, printed and written as an ONNX file; exit status 1. --table prints
-// the operators and types that were reached; --help lists the rest.
+// the operators and types that were reached; --help lists the rest. --planted: in a build with
+// planted bugs, exit status 0 where a comparison finds the one that TESSERA_PLANTED_BUG names.
 #include <charconv>
 #include <csignal>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <string>
 
 #include <fmt/format.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check_graph.h"
 #include "generate.h"
 #include "minimise.h"
+#include "required_ways.h"
 #include "tessera/machine/runtime/device/devices.h"
+#include "tests/testing/devices.h"
 
 namespace {
 
@@ -24,8 +29,9 @@ struct Flags {
   std::int64_t nodes = 0;            // 0: between 1 and 20, by seed
   std::uint64_t artifact_every = 8;  // 0: never
   bool keep_going = false, table = false, print = false, generate_only = false, opencl = false;
-  bool minimise = true, refusals = false;
+  bool minimise = true, refusals = false, planted = false;
   bool plans = true;
+  tessera::fuzz::RequiredWays required;
   std::string folder = ".";
   tessera::fuzz::GraphOptions graph;  // max_elements 0: by seed
   tessera::fuzz::CheckOptions check;
@@ -34,7 +40,9 @@ struct Flags {
 constexpr const char* kUsage =
     "usage: random_graphs [--seed S] [--runs N] [--nodes K] [--max-elements E] [--only OP]...\n"
     "  [--no-compile] [--no-plans] [--artifact-every N] [--opencl] [--generate-only] [--table]\n"
-    "  [--keep-going] [--no-minimise] [--print] [--refusals] [--out FOLDER]\n";
+    "  [--keep-going] [--no-minimise] [--print] [--refusals] [--out FOLDER]\n"
+    "  [--require WAY=N,...] [--planted]\n"
+    "ways: compiled plans artifacts opencl parts\n";
 
 template <class T>
 bool read_number(const std::string& text, T* out) {
@@ -52,6 +60,7 @@ bool read_switch(const std::string& flag, Flags* f) {
       {"--table", {&f->table, true}},
       {"--keep-going", {&f->keep_going, true}},
       {"--no-minimise", {&f->minimise, false}},
+      {"--planted", {&f->planted, true}},
       {"--print", {&f->print, true}},
       {"--refusals", {&f->refusals, true}}};
   for (const auto& [name, target] : switches) {
@@ -70,6 +79,7 @@ bool read_value(const std::string& flag, const std::string& value, Flags* f) {
   if (flag == "--max-elements") return read_number(value, &f->graph.max_elements);
   if (flag == "--artifact-every") return read_number(value, &f->artifact_every);
   if (flag == "--only") return f->graph.only.insert(value).second;
+  if (flag == "--require") return tessera::fuzz::read_required(value, &f->required);
   if (flag == "--out") return !(f->folder = value).empty();
   return false;
 }
@@ -119,7 +129,37 @@ void report(const Case& c, const std::string& bad, std::uint64_t seed, const Fla
              nodes_of(seed, flags));
 }
 
-// False, after a report, when the model of this seed fails.
+// Whether the model of this seed is right without the planted bug, which a process chooses once.
+bool is_right_without(std::uint64_t seed, const Flags& flags) {
+  const std::string number = std::to_string(seed), nodes = std::to_string(nodes_of(seed, flags));
+  const pid_t child = fork();
+  if (child == 0) {
+    unsetenv("TESSERA_PLANTED_BUG");
+    execl("/proc/self/exe", "random_graphs", "--seed", number.c_str(), "--nodes", nodes.c_str(),
+          "--runs", "1", "--artifact-every", "0", "--no-minimise", "--out", flags.folder.c_str(),
+          nullptr);
+    _exit(127);
+  }
+  int status = 0;
+  return waitpid(child, &status, 0) == child && status == 0;
+}
+
+// Results that differ find the bug; whatever else fails, without the bug or by not being done at
+// all, does not.
+bool finds_bug(const std::string& bad, std::uint64_t seed, const Flags& flags) {
+  if (!tessera::fuzz::is_comparison(bad)) {
+    fmt::print("seed {}: no comparison: {}\n", seed, bad);
+    return false;
+  }
+  if (!is_right_without(seed, flags)) {
+    fmt::print("seed {}: wrong without the bug, too: {}\n", seed, bad);
+    return false;
+  }
+  fmt::print("FOUND by seed {}: {}\n", seed, bad);
+  return true;
+}
+
+// False, after a report, when the model of this seed fails; of planted bugs: when it finds one.
 bool run_seed(std::uint64_t seed, const Flags& flags, tessera::fuzz::Reached* reached,
               tessera::fuzz::Counts* counts) {
   tessera::fuzz::GraphOptions options = flags.graph;
@@ -139,6 +179,7 @@ bool run_seed(std::uint64_t seed, const Flags& flags, tessera::fuzz::Reached* re
   check.counts = counts;
   const std::string bad = check_graph(c, check);
   check.counts = nullptr;
+  if (flags.planted) return bad.empty() || !finds_bug(bad, seed, flags);
   if (!bad.empty()) report(c, bad, seed, flags, check);
   return bad.empty();
 }
@@ -153,6 +194,10 @@ int main(int argc, char** argv) {
   }
   if (flags.opencl) {
     const auto device = tessera::runtime::open_device(tessera::target::Kind::kOpenCl);
+    if (!device.ok() && tessera::testing::opencl_is_installed()) {
+      fmt::print("FAILED: {}\n", device.error().message);
+      return 1;
+    }
     if (!device.ok()) {
       fmt::print("SKIPPED: {}\n", device.error().message);
       return 77;
@@ -178,5 +223,11 @@ int main(int argc, char** argv) {
       "OpenCL, {} in parts\n",
       flags.runs, flags.seed, failures, counts.compiled, counts.plans, counts.artifacts,
       counts.opencl, counts.parts);
-  return failures == 0 ? 0 : 1;
+  if (flags.planted) {
+    if (failures == 0) fmt::print("NOT FOUND in {} graphs\n", flags.runs);
+    return failures > 0 ? 0 : 1;
+  }
+  const std::string missing = missing_ways(flags.required, counts);
+  if (!missing.empty()) fmt::print("MISSING {}\n", missing);
+  return failures == 0 && missing.empty() ? 0 : 1;
 }

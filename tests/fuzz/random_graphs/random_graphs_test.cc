@@ -7,6 +7,7 @@
 #include "check_graph.h"
 #include "generate.h"
 #include "minimise.h"
+#include "required_ways.h"
 #include "tests/onnx/model_builder.h"
 
 namespace tessera::fuzz {
@@ -37,6 +38,30 @@ TEST(RandomGraphs, AreTheSameForOneSeed) {
     ASSERT_TRUE(a.ok()) << a.error().message;
     EXPECT_EQ(*a, *b) << seed;
   }
+}
+
+TEST(RequiredWays, ThoseThatRanTooSeldomAreNamed) {
+  RequiredWays required;
+  ASSERT_TRUE(read_required("artifacts=1,plans=20,parts=2", &required));
+  EXPECT_EQ(missing_ways(required, {.plans = 20, .artifacts = 1, .parts = 2}), "");
+  EXPECT_EQ(missing_ways(required, {.plans = 19, .parts = 3}),
+            "artifacts: 0 of 1 required, plans: 19 of 20 required");
+}
+
+TEST(RequiredWays, OthersAreNotRead) {
+  for (const char* text : {"", "artifacts", "artefacts=1", "plans=", "plans=0", "plans=-1",
+                           "plans=1x", "=1", "plans=1,,parts=1"}) {
+    RequiredWays required;
+    EXPECT_FALSE(read_required(text, &required)) << text;
+  }
+}
+
+TEST(RandomGraphs, OnlyResultsThatDifferAreAComparison) {
+  EXPECT_TRUE(is_comparison("plan compiled: output y [0] is 1, not 2"));
+  EXPECT_TRUE(is_comparison("threads: output 0 differs in its bits"));
+  for (const char* text : {"", "code", "code: no register is left", "exception: outputs are gone",
+                           "split: 2 outputs", "artifact: no linker"})
+    EXPECT_FALSE(is_comparison(text)) << text;
 }
 
 TEST(RandomGraphs, ReachOperatorsAndTypes) {
