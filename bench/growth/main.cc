@@ -5,6 +5,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
+#include <limits>
+#include <map>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -31,6 +33,7 @@ struct Options {
   std::string program = "tessera", json;
   bool quick = false;
   double limit_s = 120;
+  double most = std::numeric_limits<double>::infinity();  // exponent; rows must then be whole, too
   std::vector<std::string> rows;
 };
 
@@ -207,8 +210,8 @@ std::vector<Row> rows(const Options& o) {
                 {tasks, run, compile_step()}),
       model_row("chain", "nodes", {100, 1000, 10'000}, {100, 1000}, {tasks, run}),
       model_row("fan_out", "nodes", {200, 2000, 20'000}, {200, 2000}, {tasks, run}),
-      model_row("concat", "inputs", {100, 300, 1000, 3000, 20'000}, {30, 100}, {tasks, run}),
-      model_row("split_concat", "parts", {100, 300, 1000, 3000}, {30, 100}, {tasks, run}),
+      model_row("concat", "inputs", {100, 300, 1000, 3000, 20'000}, {100, 1000}, {tasks, run}),
+      model_row("split_concat", "parts", {100, 300, 1000, 3000}, {100, 1000}, {tasks, run}),
       model_row("matmuls_concat", "products", {100, 300, 1000, 3000}, {30, 100}, {tasks, run}),
       model_row("scan", "steps", {30, 100, 300, 1000, 3000}, {30, 100}, {tasks, run}),
       model_row("weights", "MiB", {64, 128, 256, 512}, {16, 64}, {info, run, compile_step()})};
@@ -263,6 +266,20 @@ Json json_of(const Row& row, const Step& step, const Series& s) {
           {"problem", s.problem.empty() ? Json() : Json(s.problem)}};
 }
 
+// What is wrong where exponents are limited: those above, and rows that ended early.
+void add_faults(const Options& o, const Row& row, const Step& step, const Series& s,
+                std::vector<std::string>* out) {
+  if (std::isinf(o.most)) return;
+  const std::string name = row.name + " " + step.name;
+  const std::vector<std::string> steep =
+      steeper({{name + " CPU", exponent(s.sizes, s.cpu, kFloorSeconds)},
+               {name + " peak memory", exponent(s.sizes, s.peak, kFloorMb)},
+               {name + " own memory", exponent(s.sizes, s.own, kFloorMb)}},
+              o.most);
+  out->insert(out->end(), steep.begin(), steep.end());
+  if (!s.problem.empty()) out->push_back(name + " ended at " + s.problem);
+}
+
 // All steps of one size; a step that failed once is left out of larger sizes.
 Result<void> run_size(const Options& o, const Row& row, int n, std::vector<Series>* series) {
   TESSERA_TRY(const TemporaryFolder folder, TemporaryFolder::make("growth-" + row.name));
@@ -285,7 +302,7 @@ Result<void> run_size(const Options& o, const Row& row, int n, std::vector<Serie
   return {};
 }
 
-Result<Json> run_rows(const Options& o) {
+Result<Json> run_rows(const Options& o, std::vector<std::string>* faults) {
   Json out = Json::array();
   fmt::print("{:<15} {:<14} {:<28} {:<28} {:>5}  {:<24} {:>5}  {:<24} {:>5}\n", "row", "command",
              "sizes", "CPU s", "exp.", "peak MB", "exp.", "own MB", "exp.");
@@ -301,17 +318,20 @@ Result<Json> run_rows(const Options& o) {
     for (std::size_t i = 0; i < series.size(); ++i) {
       print_series(row, row.steps[i], series[i]);
       out.push_back(json_of(row, row.steps[i], series[i]));
+      add_faults(o, row, row.steps[i], series[i], faults);
     }
   }
   return out;
 }
 
 constexpr const char* kUsage =
-    "growth [--quick] [--limit SECONDS] [--program TESSERA] [--json FILE] [ROW...]\n"
+    "growth [--quick] [--limit SECONDS] [--most EXPONENT] [--program TESSERA] [--json FILE] "
+    "[ROW...]\n"
     "Processor seconds and memory of commands against the size of their work, and the exponent e\n"
     "of cost = a * size^e, by least squares. peak: resident, mapped files included; own: "
     "anonymous\n"
-    "memory. A command that takes more processor time than the limit (120 s) ends its row. Rows:\n";
+    "memory. A command that takes more processor time than the limit (120 s) ends its row.\n"
+    "--most: exit code 1 where an exponent is larger, or a row ended early. Rows:\n";
 
 // 0: goes on.
 int parse(int argc, char** argv, Options* o) {
@@ -328,6 +348,8 @@ int parse(int argc, char** argv, Options* o) {
       o->json = argv[++i];
     } else if (word == "--limit" && has_value) {
       o->limit_s = std::atof(argv[++i]);
+    } else if (word == "--most" && has_value && std::atof(argv[i + 1]) > 0) {
+      o->most = std::atof(argv[++i]);
     } else if (known.contains(word)) {
       o->rows.push_back(word);
     } else {
@@ -343,16 +365,19 @@ int run(int argc, char** argv) {
   if (const int code = parse(argc, argv, &o); code != 0) return code == 1 ? 0 : code;
   // Every command as if it were the first.
   ::setenv("TESSERA_CACHE", "off", 1);
-  const Result<Json> table = run_rows(o);
+  std::vector<std::string> faults;
+  const Result<Json> table = run_rows(o, &faults);
   if (!table) {
     fmt::print(stderr, "growth: {}\n", table.error().message);
     return 1;
   }
+  for (const std::string& fault : faults)
+    fmt::print(stderr, "growth: --most {}: {}\n", o.most, fault);
   const std::string text = table->dump(1) + "\n";
-  if (o.json.empty()) return 0;
+  if (o.json.empty()) return faults.empty() ? 0 : 1;
   const Result<void> written = write_file(o.json, {text});
   if (!written) fmt::print(stderr, "growth: {}\n", written.error().message);
-  return written ? 0 : 1;
+  return written && faults.empty() ? 0 : 1;
 }
 
 }  // namespace

@@ -125,4 +125,11 @@ double exponent(const std::vector<double>& sizes, const std::vector<double>& cos
   return (n * xy - x * y) / spread;
 }
 
+std::vector<std::string> steeper(const std::map<std::string, double>& exponents, double most) {
+  std::vector<std::string> out;
+  for (const auto& [name, e] : exponents)
+    if (e > most) out.push_back(fmt::format("{}: {:.2f}", name, e));
+  return out;
+}
+
 }  // namespace tessera::growth

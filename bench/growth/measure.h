@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -28,5 +29,8 @@ Result<void> run_apart(const std::function<Result<void>()>& work);
 // e of cost = a * size^e by least squares of logarithms; costs below `floor` say nothing of growth
 // and are left out. Not a number where fewer than two are left.
 double exponent(const std::vector<double>& sizes, const std::vector<double>& costs, double floor);
+
+// The exponents above `most`, by name: "chain tasks CPU: 1.80". What is not a number is not.
+std::vector<std::string> steeper(const std::map<std::string, double>& exponents, double most);
 
 }  // namespace tessera::growth

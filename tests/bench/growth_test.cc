@@ -46,6 +46,12 @@ TEST(Growth, ExponentsAreThoseOfPowers) {
   EXPECT_TRUE(std::isnan(exponent({}, {}, 0)));
 }
 
+TEST(Growth, ExponentsAboveALimitAreNamed) {
+  EXPECT_TRUE(steeper({{"a", 1.2}, {"b", 1.5}, {"c", std::nan("")}}, 1.5).empty());
+  EXPECT_EQ(steeper({{"chain tasks CPU", 1.804}, {"b", 1.5}, {"c", std::nan("")}}, 1.5),
+            std::vector<std::string>{"chain tasks CPU: 1.80"});
+}
+
 TEST(Growth, WorkApartTellsItsReason) {
   EXPECT_TRUE(run_apart([]() -> Result<void> { return {}; }).ok());
   const auto bad =
