@@ -105,6 +105,7 @@ TEST(BenchTables, TheSummaryHasTheMostThreadsOfTheMachinesAskedFor) {
                      {"box-4"}, "docs/results");
   EXPECT_TRUE(has(text, "[box-4](docs/results/box-4.md)")) << text;
   EXPECT_TRUE(has(text, "|net|1.00|2.00|2.00|")) << text;
+  EXPECT_TRUE(has(text, "\n\nVersion 1; measured on 2026-01-01.\n\n- ")) << text;
   EXPECT_TRUE(has(text, "on 1 of 1 networks")) << text;
   EXPECT_FALSE(has(text, "4.00")) << text;
   EXPECT_FALSE(has(text, "other-2")) << text;

@@ -210,24 +210,38 @@ std::string command_lines(const std::vector<Row>& rows) {
   return text;
 }
 
-// "0.1.0 (e4d8b83), 3 runs from DAY to DAY", and the commands.
+// What the rows of tables were measured with, and on which days.
+struct Origin {
+  std::set<std::string> versions, dates;
+
+  void add(const std::vector<Row>& rows) {
+    for (const Row& row : rows) {
+      for (const Run& r : row.runs) {
+        versions.insert(r.file->version);
+        dates.insert(r.file->date.substr(0, 10));
+      }
+    }
+  }
+};
+
+// "Version 0.1.0 (e4d8b83); 3 runs per row; measured on DAY, DAY.", and the commands.
 std::string provenance(const std::vector<Row>& rows) {
-  std::set<std::string> versions, dates, notes;
+  Origin origin;
+  origin.add(rows);
+  std::set<std::string> notes;
   std::size_t least = std::numeric_limits<std::size_t>::max(), most = 0;
   for (const Row& row : rows) {
     least = std::min(least, row.runs.size());
     most = std::max(most, row.runs.size());
     for (const Run& r : row.runs) {
-      versions.insert(r.file->version);
-      dates.insert(r.file->date.substr(0, 10));
       if (!r.file->note.empty()) notes.insert(r.file->note);
     }
   }
   const std::string runs =
       least == most ? fmt::format("{}", most) : fmt::format("{} to {}", least, most);
   std::string text =
-      fmt::format("Version {}; {} {} per row; measured on {}.", fmt::join(versions, ", "), runs,
-                  most == 1 ? "run" : "runs", fmt::join(dates, ", "));
+      fmt::format("Version {}; {} {} per row; measured on {}.", fmt::join(origin.versions, ", "),
+                  runs, most == 1 ? "run" : "runs", fmt::join(origin.dates, ", "));
   for (const std::string& note : notes) text += " " + note;
   return text + "\n\n```sh\n" + command_lines(rows) + "```\n";
 }
@@ -396,6 +410,10 @@ std::string result_summary(const std::vector<BenchRunFile>& runs,
     if (chosen.empty()) continue;
     text += fmt::format("\n**[{}]({}/{}.md)**: {}\n\n", machine, page_folder, machine,
                         description_of(runs, machine));
+    Origin origin;
+    for (const Table* t : chosen) origin.add(t->rows);
+    text += fmt::format("Version {}; measured on {}.\n\n", fmt::join(origin.versions, ", "),
+                        fmt::join(origin.dates, ", "));
     for (const Table* t : chosen) text += ahead_text(*t);
     text += "\n|network|";
     for (const Table* t : chosen)
