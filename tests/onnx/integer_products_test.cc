@@ -133,6 +133,49 @@ TEST(IntegerProducts, OfConvolutionsAndMatricesGiveTheSame) {
   }
 }
 
+// x of bytes 255 and weights of bytes -128 (of 255, where they have no sign), `depth` products
+// deep.
+Model deep(const std::string& op, std::int64_t depth, DType w_type, std::int64_t w_zero) {
+  const bool conv = op == "Conv";
+  HostTensor w(w_type, conv ? Shape{1, depth / 4, 2, 2} : Shape{depth, 1});
+  for (std::int64_t i = 0; i < w.size(); ++i) w.set_int(i, w_type == DType::kI8 ? -128 : 255);
+  std::vector<Node> nodes = {make_node("QuantizeLinear", {"x", "xs", "xz"}, {"q"}),
+                             make_node("DequantizeLinear", {"q", "xs", "xz"}, {"xd"}),
+                             make_node("DequantizeLinear", {"w", "ws", "wz"}, {"wd"}),
+                             make_node(op, {"xd", "wd"}, {"y"})};
+  const Shape x = conv ? Shape{1, depth / 4, 2, 2} : Shape{1, depth};
+  return make_model(make_graph({value_info("x", DType::kF32, x)}, nodes, {"y"},
+                               {{"xs", float_tensor({}, {1})},
+                                {"xz", number(DType::kU8, 0)},
+                                {"w", w},
+                                {"ws", float_tensor({}, {1})},
+                                {"wz", number(w_type, w_zero)}}));
+}
+
+TEST(IntegerProducts, AreNotTakenWhereSumsOverflow) {
+  constexpr std::int64_t kFits = 65792, kDeep = 70000;  // 255 * 128 * 65793 is above 2^31 - 1
+  for (const char* op : {"MatMul", "Gemm", "Conv"}) {
+    SCOPED_TRACE(op);
+    EXPECT_EQ(offer(*with_integer_products(deep(op, kFits, DType::kI8, 0))), Offer::kBytesFirst);
+    EXPECT_EQ(offer(*with_integer_products(deep(op, kFits + 4, DType::kI8, 0))), Offer::kNone);
+    const Model made = *with_integer_products(deep(op, kDeep, DType::kI8, 0));
+    EXPECT_EQ(offer(made), Offer::kNone);
+    ImportOptions options;
+    const Shape x = std::string(op) == "Conv" ? Shape{1, kDeep / 4, 2, 2} : Shape{1, kDeep};
+    HostTensor full(DType::kF32, x);
+    for (std::int64_t i = 0; i < full.size(); ++i) full.set_float(i, 255);
+    options.values["x"] = full;
+    const auto graph = import_model(made, options);
+    ASSERT_TRUE(graph.ok()) << graph.error().message;
+    EXPECT_NEAR(graph->constant(graph->outputs[0])->get_float(0), -255. * 128 * kDeep, 1e6);
+  }
+  // Bytes without sign, or less a zero point, reach 255.
+  EXPECT_EQ(offer(*with_integer_products(deep("MatMul", 33025, DType::kU8, 0))),
+            Offer::kBytesFirst);
+  EXPECT_EQ(offer(*with_integer_products(deep("MatMul", 33026, DType::kU8, 0))), Offer::kNone);
+  EXPECT_EQ(offer(*with_integer_products(deep("MatMul", 33026, DType::kI8, 127))), Offer::kNone);
+}
+
 // Of 8-bit floats: offered where that is asked for, and never preferred.
 TEST(IntegerProducts, OfShortFloats) {
   const std::vector<Case> cases = {{.op = "Conv",

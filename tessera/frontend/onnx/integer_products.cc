@@ -1,5 +1,7 @@
 #include "tessera/frontend/onnx/integer_products.h"
 
+#include <algorithm>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -17,6 +19,7 @@ struct Quantised {
   std::int64_t axis = 0;             // as the file gives it
   const HostTensor* data = nullptr;  // of constants
   bool floats = false;               // of 8 bits
+  std::int64_t largest = 0;          // absolute value of a byte less its zero point
   std::vector<const Node*> moves;    // what only gives the values another shape, the last first
 };
 
@@ -147,6 +150,7 @@ class Rewriter {
         q.floats ? how_.short_floats && size_bytes(zero->dtype()) == 1 && is_zero(*zero)
                  : is_byte(zero->dtype());
     if (!multiplied) return std::nullopt;
+    q.largest = zero->dtype() == DType::kI8 && is_zero(*zero) ? 128 : 255;
     return q;
   }
 
@@ -163,6 +167,13 @@ class Rewriter {
     const std::int64_t axis = right->axis < 0 ? right->axis + rank : right->axis;
     if (right->scale->size() != 1 && axis != channel) return std::nullopt;
     return Operands{*left, *right};
+  }
+
+  // Sums of so many products stay within 32 bits, whatever the bytes are.
+  static bool fits(const Operands& x, std::int64_t elements) {
+    if (x.left.floats) return true;
+    const std::int64_t limit = std::numeric_limits<std::int32_t>::max();
+    return elements <= limit / (x.left.largest * x.right.largest);
   }
 
   // What a position sums.
@@ -193,6 +204,7 @@ class Rewriter {
     if (!x || x->right.data->shape().size() < 3) return false;
     // Few channels are summed along the rows of a window.
     const Shape& window = x->right.data->shape();
+    if (!fits(*x, elements(window) / std::max<std::int64_t>(window[0], 1))) return false;
     const bool rows = window.size() == 4 && window[1] < how_.depth && window[3] > 1;
     judge(*x, rows ? how_.depth : window[1], integer(node, "group", 1));
     Shape column(x->right.data->shape().size(), 1);
@@ -209,7 +221,7 @@ class Rewriter {
     if (!x || integer(node, "transA", 0) != 0 || !is_one(node, "alpha") || !is_one(node, "beta"))
       return false;
     const Shape& shape = x->right.data->shape();
-    if (shape.size() != 2) return false;
+    if (shape.size() != 2 || !fits(*x, shape[turned ? 1 : 0])) return false;
     judge(*x, shape[turned ? 1 : 0]);
     std::string right = x->right.bytes;
     if (turned) right = add(node, "Transpose", {right}, {Attribute{"perm", Shape{1, 0}, ""}});
@@ -221,6 +233,7 @@ class Rewriter {
   bool rewrite_matmul(const Node& node) {
     const auto x = operands(node, 1);
     if (!x || x->right.data->shape().size() != 2) return false;
+    if (!fits(*x, x->right.data->shape()[0])) return false;
     judge(*x, x->right.data->shape()[0]);
     const std::string sums =
         multiply(node, *x, "MatMul", x->right.bytes, planted(3) ? "" : x->left.zero);

@@ -28,7 +28,8 @@ struct IntegerProducts {
 // as they are or become ConvInteger and MatMulInteger, whose sums are scaled afterwards. Sums of
 // bytes are exact, so both are the same but for rounding. Products of 8-bit floats become Conv and
 // MatMul of them, whose sums are f32. A scale holds for the whole left operand
-// and for the whole right one or a channel of it. What is not of this form stays as it is.
+// and for the whole right one or a channel of it. What is not of this form stays as it is, as do
+// products whose sums 32 bits might not hold.
 Result<Model> with_integer_products(Model model, const IntegerProducts& how = {});
 
 }  // namespace tessera::onnx
