@@ -43,6 +43,13 @@ TEST(Breakdown, WhatOverlapsCountsOnce) {
   EXPECT_DOUBLE_EQ(break_down({.us = 5, .dtype = "f32", .flops = 1e6}, machine(), 0).us(), 5);
 }
 
+TEST(Breakdown, BytesWithoutSignHaveTheRateOfBytes) {
+  for (const char* bytes : {"u8", "i8"})
+    EXPECT_DOUBLE_EQ(
+        break_down({.us = 5, .dtype = bytes, .flops = 1e6}, machine(), 0).arithmetic_us, 2.5)
+        << bytes;
+}
+
 TEST(Breakdown, FarBytesAreThoseThatDoNotFit) {
   EXPECT_EQ(far_bytes(100, 200, 1000, 900), 0);
   EXPECT_EQ(far_bytes(100, 200, 1000, 2000), 100) << "weights come anew in every run";

@@ -17,6 +17,16 @@ TEST(Ceilings, TheLongerOfComputingAndMoving) {
   EXPECT_EQ(least_time_s({}, "f32", 1e9, 1e9, false), 0);
 }
 
+TEST(Ceilings, BytesWithoutSignHaveTheRateOfBytes) {
+  const Ceilings both{.gflops = {{"f32", 100}, {"i8", 400}}};
+  EXPECT_EQ(peak_gflops(both, "u8"), 400);
+  EXPECT_EQ(peak_gflops(both, "i8"), 400);
+  EXPECT_EQ(peak_gflops(both, "u16"), 0);
+  EXPECT_EQ(peak_gflops({.gflops = {{"i8", 400}, {"u8", 300}}}, "u8"), 300);
+  EXPECT_EQ(peak_gflops({.gflops = {{"i8", -1}}}, "u8"), 0);
+  EXPECT_DOUBLE_EQ(least_time_s(both, "u8", 4e11, 0, false), 1);
+}
+
 TEST(Ceilings, OfGpusByTheirDatasheet) {
   const Result<target::Target> h200 = target::find_target("h200");
   ASSERT_TRUE(h200.ok());

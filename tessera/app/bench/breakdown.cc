@@ -52,10 +52,9 @@ Breakdown break_down(const StepFacts& step, const report::Ceilings& ceilings, do
     left_us -= taken;
     return taken;
   };
-  const auto peak = ceilings.gflops.find(step.dtype);
-  const bool known = peak != ceilings.gflops.end() && peak->second > 0;
+  const double peak = report::peak_gflops(ceilings, step.dtype);
   const double bandwidth = gbytes_s(ceilings, model_bytes);
-  out.arithmetic_us = take(known ? 1e-3 * step.flops / peak->second : 0);
+  out.arithmetic_us = take(peak > 0 ? 1e-3 * step.flops / peak : 0);
   out.waiting_us = take(step.waiting_share * step.us);
   const double cold_us = step.cold_share * step.us;
   out.memory_us = take(bandwidth > 0 ? 1e-3 * step.far_bytes / bandwidth : 0);

@@ -16,11 +16,16 @@ std::optional<Ceilings> datasheet_ceilings(const target::Target& target) {
   return out;
 }
 
+double peak_gflops(const Ceilings& ceilings, const std::string& dtype) {
+  auto rate = ceilings.gflops.find(dtype);
+  if (rate == ceilings.gflops.end() && dtype == "u8") rate = ceilings.gflops.find("i8");
+  return rate != ceilings.gflops.end() ? std::max(0.0, rate->second) : 0;
+}
+
 double least_time_s(const Ceilings& ceilings, const std::string& dtype, double flops, double bytes,
                     bool cold) {
-  const auto rate = ceilings.gflops.find(dtype);
-  const double compute_s =
-      rate != ceilings.gflops.end() && rate->second > 0 ? flops * 1e-9 / rate->second : 0;
+  const double peak = peak_gflops(ceilings, dtype);
+  const double compute_s = peak > 0 ? flops * 1e-9 / peak : 0;
   if (ceilings.levels.empty()) return compute_s;
   const auto fits = [&](const CacheLevel& level) { return !cold && bytes <= level.bytes; };
   const auto found = std::find_if(ceilings.levels.begin(), ceilings.levels.end(), fits);
