@@ -6,6 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tessera/app/compile/load_graph.h"
 #include "tessera/app/quantize/equalize_layers.h"
 #include "tessera/app/quantize/fold_batch_norms.h"
 #include "tessera/app/quantize/quantize_page.h"
@@ -342,6 +343,42 @@ TEST(Quantize, DynamicScalesComeFromTheData) {
   ASSERT_TRUE(blind.ok()) << blind.error().message;
   EXPECT_FALSE(blind->accuracy.has_value());
   EXPECT_LT(blind->layers[0].error, 0);
+}
+
+// ONNX Runtime has no ConvInteger of images without sign and weights with one.
+TEST(Quantize, DynamicConvolutionsHaveBytesOfOneType) {
+  const auto q = quantized(convolutions(), {.scheme = Scheme::kInt8Dynamic});
+  ASSERT_TRUE(q.ok()) << q.error().message;
+  ASSERT_EQ(count(q->model, "ConvInteger"), 2);
+  onnx::Model with_sign = q->model;
+  for (onnx::Node& node : with_sign.graph.nodes) {
+    if (node.op_type != "ConvInteger") continue;
+    ASSERT_EQ(node.inputs.size(), 4u);
+    for (onnx::Initializer& i : with_sign.graph.initializers) {
+      auto* t = std::get_if<HostTensor>(&i.value);
+      if (i.name == node.inputs[3]) {
+        EXPECT_EQ(t->dtype(), DType::kU8);
+        EXPECT_EQ(t->shape(), Shape{});
+      }
+      if (i.name != node.inputs[1]) continue;
+      EXPECT_EQ(t->dtype(), DType::kU8);
+      HostTensor bytes(DType::kI8, t->shape());
+      for (std::int64_t k = 0; k < t->size(); ++k) bytes.set_int(k, t->get_int(k) - 128);
+      *t = std::move(bytes);
+    }
+    node.inputs.resize(3);
+  }
+  const Sample sample = sample_of(q->model, 9);
+  EXPECT_EQ(largest_difference(run(q->model, sample), run(with_sign, sample)), 0);
+  const auto imported = import_graph(q->model, {});
+  ASSERT_TRUE(imported.ok()) << imported.error().message;
+  int convolved = 0;
+  for (const graph::Node& node : imported->nodes) {
+    if (node.op->name != std::string_view("conv")) continue;
+    EXPECT_EQ(imported->type(node.inputs[1]).dtype, DType::kI8) << "a zero point is left";
+    ++convolved;
+  }
+  EXPECT_EQ(convolved, 2);
 }
 
 TEST(Quantize, ProductsLeaveTheFloatToResidualAdditions) {

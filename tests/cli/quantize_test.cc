@@ -60,6 +60,31 @@ TEST(Quantize, FoldersAndSchemes) {
   }
 }
 
+// Its convolutions of integers take bytes without sign alone.
+TEST(Quantize, OnnxRuntimeRunsDynamicConvolutions) {
+  if (run_shell("python3 -c 'import numpy, onnxruntime'").code != 0)
+    GTEST_SKIP() << "no Python with onnxruntime";
+  const std::string out = output(), folder = std::filesystem::path(out).parent_path().string();
+  const Finished made = run({"quantize", "zoo:lenet", "--scheme", "int8-dynamic", "-o", out});
+  ASSERT_EQ(made.code, 0) << made.err;
+  const std::string script = write_file("beside.py", R"(
+import subprocess, sys
+import numpy, onnxruntime
+model, folder = sys.argv[1:]
+session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+given = session.get_inputs()[0]
+x = numpy.random.default_rng(1).standard_normal(given.shape).astype(numpy.float32)
+numpy.savez(folder + "/given.npz", **{given.name: x})
+subprocess.run(["tessera", "run", model, "--inputs", folder + "/given.npz", "-o", folder + "/made.npz"], check=True)
+theirs = session.run(None, {given.name: x})[0]
+made = numpy.load(folder + "/made.npz")
+worst = numpy.abs(made[made.files[0]] - theirs).max() / numpy.abs(theirs).max()
+sys.exit(f"differs by {worst}" if worst > 0.01 else 0)
+)");
+  const Finished beside = run_shell("python3 " + script + " " + out + " " + folder);
+  EXPECT_EQ(beside.code, 0) << beside.err;
+}
+
 TEST(Quantize, ArraysOfSeveralBatchesAreSeveralSamples) {
   onnx::Model open = linear_model();
   open.graph.inputs = {floats("x", {"n", "3"})};

@@ -27,6 +27,14 @@ HostTensor transposed(const HostTensor& t) {
   return out;
 }
 
+// ONNX Runtime convolves bytes without sign only; the importer takes the zero point off again.
+constexpr int kMiddleByte = 128;
+HostTensor without_sign(const HostTensor& t) {
+  HostTensor out(DType::kU8, t.shape());
+  for (std::int64_t i = 0; i < t.size(); ++i) out.set_int(i, t.get_int(i) + kMiddleByte);
+  return out;
+}
+
 class Writer {
  public:
   // `narrow` null: every layer twice.
@@ -279,14 +287,19 @@ class Writer {
     const LayerWeights& w = how_.weights[i];
     const std::string& y = node.outputs[0];
     const DynamicBytes x = dynamic_bytes(layer.x);
-    const bool turn = layer.turned && !layer.is_image();
-    const std::string bytes =
-        constant(layer.weight + "_quantized", turn ? transposed(w.values) : w.values);
     Shape column = {layer.outputs()};
-    if (layer.is_image()) column.resize(layer.shape.size() - 1, 1);
-    const std::string sums = add(
-        layer.is_image() ? "ConvInteger" : "MatMulInteger", {x.bytes, bytes, x.zero},
-        fresh_(y + "_sums"), layer.is_image() ? node.attributes : std::vector<onnx::Attribute>());
+    std::string sums = fresh_(y + "_sums");
+    if (layer.is_image()) {
+      column.resize(layer.shape.size() - 1, 1);
+      const std::string bytes = constant(layer.weight + "_quantized", without_sign(w.values));
+      const std::string zero =
+          constant(layer.weight + "_zero_point", scalar(DType::kU8, kMiddleByte));
+      add("ConvInteger", {x.bytes, bytes, x.zero, zero}, sums, node.attributes);
+    } else {
+      const std::string bytes =
+          constant(layer.weight + "_quantized", layer.turned ? transposed(w.values) : w.values);
+      add("MatMulInteger", {x.bytes, bytes, x.zero}, sums);
+    }
     const std::string wide = add("Cast", {sums}, fresh_(y + "_wide"), {{"to", kFloatNumber, ""}});
     const std::string w_scale = constant(layer.weight + "_scale", w.scales.reshaped(column));
     const std::string scale = add("Mul", {x.scale, w_scale}, fresh_(y + "_scale"));
