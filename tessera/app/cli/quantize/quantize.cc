@@ -46,8 +46,8 @@ Result<app::Tolerance> parse_tolerance(const std::string& text) {
   const auto [end, status] =
       std::from_chars(number.data(), number.data() + number.size(), out.at_least);
   const bool is_number = status == std::errc() && end == number.data() + number.size();
-  if ((measure != "cosine" && measure != "top1") || !is_number || out.at_least > 1 ||
-      out.at_least < 0) {
+  if ((measure != "cosine" && measure != "top1") || !is_number ||
+      !(out.at_least >= 0 && out.at_least <= 1)) {
     return make_error(ErrorCode::kInvalidArgument,
                       "--tolerance {}: give cosine=NUMBER or top1=NUMBER with a number from 0 to 1",
                       text);
