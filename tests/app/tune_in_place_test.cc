@@ -8,10 +8,13 @@
 
 #include "tessera/app/tune/trial_records.h"
 #include "tessera/app/tune/tune.h"
+#include "tessera/app/tune/tune_pace.h"
+#include "tessera/app/tune/tune_problem.h"
 #include "tessera/scheduling/schedule/step.h"
 #include "tessera/support/temporary_folder.h"
 #include "tests/app/fake_measurer.h"
 #include "tests/app/read_records.h"
+#include "tests/onnx/model_builder.h"
 
 namespace tessera::app {
 namespace {
@@ -312,6 +315,67 @@ TEST(TuneInPlace, KeepsALimitOfAllTrials) {
   EXPECT_EQ(result->trials, 20);
   EXPECT_EQ(searched, 20);
   EXPECT_GT(finals, 0);
+}
+
+// Without a budget a task stops so many trials after its last gain, not after so many trials, and a
+// later session gives each task as many again.
+TEST(TuneInPlace, TasksThatGainGoOn) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 0);
+  const std::int64_t patience = pace_of(options.target).stop_after, last_gain = patience + 200;
+  std::map<std::string, std::int64_t> searched;
+  std::string gaining;
+  use_answers(
+      [&](const measure::Trial& t, bool, measure::Measurement* m) {
+        m->default_s = 1e-3;
+        m->samples_s = {1e-3};
+        if (t.final) return;
+        if (gaining.empty()) gaining = t.task;
+        const std::int64_t n = ++searched[t.task];
+        if (t.task == gaining && (n == 300 || n == last_gain))
+          m->samples_s = {n == 300 ? 0.9e-3 : 0.8e-3};
+      },
+      &options);
+  const auto first = tune(options, {});
+  ASSERT_TRUE(first.ok()) << first.error().message;
+  ASSERT_GT(searched.size(), 1u);
+  constexpr std::int64_t kBatches = 32;  // that were under way
+  for (const auto& [task, n] : searched) {
+    const std::int64_t gained = task == gaining ? last_gain : 0;
+    EXPECT_GE(n, gained + patience) << task;
+    EXPECT_LE(n, gained + patience + kBatches) << task;
+  }
+  searched.clear();
+  const auto second = tune(options, {});
+  ASSERT_TRUE(second.ok()) << second.error().message;
+  for (const auto& [task, n] : searched) EXPECT_GE(n, patience) << task;
+  EXPECT_EQ(searched.size(), second->tasks.size());
+}
+
+// Algorithms are decided by rules there: nothing is planned or timed that is not in the model.
+TEST(TuneInPlace, OtherAlgorithmsAreNoTasks) {
+  const TemporaryFolder folder = TemporaryFolder::make("in_place").value();
+  TuneOptions options = in_place(folder, 1);
+  Rng rng(1);
+  const onnx::Model model = onnx::testing::make_model(
+      onnx::testing::make_graph({onnx::testing::value_info("x", DType::kF32, {1, 16, 12, 12})},
+                                {onnx::testing::make_node("Conv", {"x", "w"}, {"y"})}, {"y"},
+                                {{"w", random_tensor(DType::kF32, {16, 16, 3, 3}, rng)}}));
+  options.subjects[0].name = folder.path() + "/conv.onnx";
+  ASSERT_TRUE(onnx::save_model(model, options.subjects[0].name).ok());
+  use_answers([](const measure::Trial&, bool,
+                 measure::Measurement* m) { m->default_s = m->samples_s.emplace_back(1e-3); },
+              &options);
+  TuneCallbacks callbacks;
+  callbacks.note = [](const std::string& line) {
+    EXPECT_EQ(line.find("no time to look for kernels"), std::string::npos) << line;
+  };
+  const Result<TuneResult> result = tune(options, callbacks);
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  EXPECT_TRUE(std::ranges::all_of(result->tasks, &TaskReport::used));
+  const Result<TuneProblem> alone = make_tune_problem(options.subjects, {});
+  ASSERT_TRUE(alone.ok());
+  EXPECT_GT(alone->tasks.size(), result->tasks.size());
 }
 
 // In real workers, of a task that has fewer candidates than trials, too.

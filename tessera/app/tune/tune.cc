@@ -227,10 +227,13 @@ Result<void> finish(const TuneOptions& options, const target::Target& machine,
 Result<TuneResult> tune_kernels(const TuneOptions& options, const TuneCallbacks& callbacks) {
   const auto start = Clock::now();
   const auto late = [&] {
+    // In place, candidates take turns in one model; with other algorithms it would be another one.
+    if (options.in_place) return true;
     const double elapsed_s = options.elapsed_s ? options.elapsed_s() : seconds_since(start);
     return options.budget_s > 0 && elapsed_s > kAlternativesShare * options.budget_s;
   };
   TESSERA_TRY(TuneProblem problem, make_tune_problem(options.subjects, {}, late));
+  if (options.in_place) problem.left_out.clear();
   if (problem.tasks.empty()) {
     return make_error(ErrorCode::kUnsupported, "{}: there is no kernel to tune",
                       options.subjects[0].name);

@@ -198,9 +198,15 @@ double TuneSession::share_of(std::size_t task) const {
 bool TuneSession::wants_more_in_place(std::size_t task) const {
   if (!searches_->is_open(task) || searches_->hopeless(task)) return false;
   if (options_.trials_per_task > 0 || options_.trials > 0) return trials_left(task) > 0;
-  const std::int64_t trials = earlier_of(task) + ended_[task];
-  return before_s_[task] <= 0 ||
-         (share_of(task) > kLeastShare && trials < pace_of(options_.target).stop_after);
+  return before_s_[task] <= 0 || (share_of(task) > kLeastShare && !searches_->stopped(task));
+}
+
+// The scheduler keeps the trial of each task's last gain.
+void TuneSession::report_in_place(const std::vector<std::size_t>& placed) {
+  for (const std::size_t t : placed) {
+    const std::int64_t trials = ended_[t] - std::exchange(reported_[t], ended_[t]);
+    if (trials > 0) searches_->report(t, trials, /*repeats=*/true);
+  }
 }
 
 // Batches of trials until then. The next one is proposed and built while one runs, or, where that
@@ -232,6 +238,7 @@ std::string TuneSession::search_batches(const std::vector<std::size_t>& placed,
     const std::size_t before = loop_->pending(), ahead = batch.size();
     loop_->submit_in_place(std::move(batch));
     while (loop_->pending() > ahead && !why_stop() && elapsed_s() < until_s()) collect(0.25);
+    report_in_place(placed);
     if (before > 0) *batch_s = elapsed_s() - turn_s;
     if (trials_ > begun) trial_s_ = (elapsed_s() - begin_s) / static_cast<double>(trials_ - begun);
     records_.flush();

@@ -132,14 +132,14 @@ std::size_t TuneSearches::live() const {
   return out;
 }
 
-void TuneSearches::report(std::size_t task, std::int64_t trials) {
+void TuneSearches::report(std::size_t task, std::int64_t trials, bool repeats) {
   const search::TaskSearch& s = *searches_[task];
   if (trials > 0) {
     scheduler_->set_promise(task, s.promise());
     if (!s.believes_global()) scheduler_->set_expectation(task, 1);
   }
   scheduler_->report(task, s.best_seconds(), trials);
-  if (trials > 0 && s.exhausted()) scheduler_->stop(task);
+  if (trials > 0 && s.exhausted() && !repeats) scheduler_->stop(task);
   stop_if_hopeless(task);
 }
 

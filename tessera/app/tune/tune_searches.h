@@ -47,7 +47,8 @@ class TuneSearches {
   bool stopped(std::size_t task) const { return scheduler_->stopped(task); }
   void stop(std::size_t task) { scheduler_->stop(task); }
   // After `trials` of a task: what it gained, and which options have lost against others.
-  void report(std::size_t task, std::int64_t trials);
+  // `repeats`: a task that has nothing new goes on with what was timed before.
+  void report(std::size_t task, std::int64_t trials, bool repeats = false);
   void drop_losers();
   // A candidate was timed again with more care.
   void correct(std::size_t task, const decide::Candidate& candidate, double seconds);

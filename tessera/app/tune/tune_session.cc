@@ -91,6 +91,7 @@ TuneSession::TuneSession(const TuneOptions& options, const TuneCallbacks& callba
       before_now_(problem_.tasks.size(), false),
       timed_now_(problem_.tasks.size()),
       ended_(problem_.tasks.size(), 0),
+      reported_(problem_.tasks.size(), 0),
       reasons_(problem_.tasks.size()),
       default_failed_(problem_.tasks.size(), false),
       left_aside_(problem_.tasks.size(), 0),

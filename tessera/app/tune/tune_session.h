@@ -129,6 +129,7 @@ class TuneSession {
   // Of the wall clock, with so many entrants of each of `raced` tasks.
   double estimated_race_s(std::size_t entrants, std::size_t raced) const;
   bool wants_more_in_place(std::size_t task) const;
+  void report_in_place(const std::vector<std::size_t>& placed);
   std::string search_batches(const std::vector<std::size_t>& placed,
                              const std::function<double()>& until_s, double* batch_s);
   std::vector<decide::Candidate> entrants_of(std::size_t task, std::size_t most) const;
@@ -201,6 +202,7 @@ class TuneSession {
   double trial_s_ = 0, waited_s_ = 0;
   std::vector<std::set<std::string>> timed_now_;  // per task: candidates that this session timed
   std::vector<std::int64_t> ended_;  // per task: trials of this session, those given up included
+  std::vector<std::int64_t> reported_;  // per task in place: of these, those the scheduler knows
   // Per task: failures by outcome and reason, those of earlier sessions too.
   std::vector<std::map<std::string, std::int64_t>> reasons_;
   std::vector<bool> default_failed_;  // per task: not tried again, nor by later sessions
