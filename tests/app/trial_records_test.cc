@@ -1,15 +1,37 @@
 #include "tessera/app/tune/trial_records.h"
 
 #include <filesystem>
+#include <set>
 
 #include <gtest/gtest.h>
 
+#include "tessera/frontend/graph/builder.h"
+#include "tessera/support/hash.h"
 #include "tessera/trials/record/database.h"
 #include "tessera/trials/record/server_grant.h"
 #include "tests/testing/postgres_server.h"
 
 namespace tessera::app {
 namespace {
+
+TEST(ModelKey, TellsWhatTheModelIsComputedIn) {
+  graph::GraphBuilder b("m");
+  const graph::ValueId x = b.input("x", {DType::kF32, {2}});
+  const graph::Graph graph = b.finish({b.add("exp", {x}).value()}, {"y"});
+  CompileOptions f32, bf16, f16, rounded;
+  bf16.floats = DType::kBF16;
+  f16.floats = DType::kF16;
+  rounded.rounding = graph::Rounding::kAlways;
+  std::set<std::string> keys;
+  for (const CompileOptions& how : {f32, bf16, f16, rounded}) {
+    keys.insert(model_key(graph, how));
+    keys.insert(placed_key(graph, how, 2));
+    EXPECT_EQ(placed_key(graph, how, 0), model_key(graph, how));
+  }
+  EXPECT_EQ(keys.size(), 8u);
+  // Records of f32 are those of earlier versions.
+  EXPECT_EQ(model_key(graph, f32), to_hex(hash_bytes(graph::to_text(graph))));
+}
 
 TEST(TargetsOfMachine, OtherCoresAndNamesButNoOtherProcessor) {
   const std::string path = ::testing::TempDir() + "/targets_of_machine.db";

@@ -128,7 +128,7 @@ bool TrialRecords::add_plan(const graph::Graph& imported, const PlanTrial& trial
   if (!store_) return true;
   record::Record r;
   r.subject = record::Subject::kModel;
-  r.task = model_key(imported);
+  r.task = model_key(imported, options_.subjects[0].compile);
   r.candidate = plan::to_text(trial.decisions);
   r.schedule_digest = to_hex(hash_bytes(r.candidate));
   r.policy = trial.found_by;
@@ -152,7 +152,7 @@ bool TrialRecords::add_plan(const graph::Graph& imported, const PlanTrial& trial
 Result<std::vector<PlanTrial>> TrialRecords::earlier_plans(const graph::Graph& imported) const {
   std::vector<PlanTrial> out;
   if (!store_) return out;
-  record::Filter filter = filter_of(model_key(imported));
+  record::Filter filter = filter_of(model_key(imported, options_.subjects[0].compile));
   filter.subject = record::Subject::kModel;
   filter.timed_only = true;
   const Result<void> done = store_->visit(filter, [&](const record::Record& r) {
@@ -220,12 +220,17 @@ Result<std::vector<std::string>> targets_of_machine(const record::RecordStore& s
   return out;
 }
 
-std::string model_key(const graph::Graph& imported) {
-  return to_hex(hash_bytes(graph::to_text(imported)));
+std::string model_key(const graph::Graph& imported, const CompileOptions& how) {
+  std::string text = graph::to_text(imported);
+  // The graph is as it was imported: what the passes make of its floats is not in it.
+  if (how.floats != DType::kF32) text += fmt::format("\nfloats {}", to_text(how.floats));
+  if (how.rounding != graph::Rounding::kAsModel)
+    text += fmt::format("\nrounding {}", static_cast<int>(how.rounding));
+  return to_hex(hash_bytes(text));
 }
 
-std::string placed_key(const graph::Graph& imported, int copies) {
-  const std::string alone = model_key(imported);
+std::string placed_key(const graph::Graph& imported, const CompileOptions& how, int copies) {
+  const std::string alone = model_key(imported, how);
   return copies == 0 ? alone : to_hex(hash_bytes(fmt::format("{} beside {}", alone, copies)));
 }
 

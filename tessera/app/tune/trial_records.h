@@ -92,11 +92,11 @@ class TrialRecords {
 Result<std::vector<std::string>> targets_of_machine(const record::RecordStore& store,
                                                     const target::Target& target);
 
-// Names a model in records, whatever its weights are.
-std::string model_key(const graph::Graph& imported);
+// Names a model in records, whatever its weights are, with the types in which it is computed.
+std::string model_key(const graph::Graph& imported, const CompileOptions& how);
 // Where trials in place ran: in the model alone or beside so many copies of it, whose times are not
 // compared with each other.
-std::string placed_key(const graph::Graph& imported, int copies);
+std::string placed_key(const graph::Graph& imported, const CompileOptions& how, int copies);
 
 // What a measurement of these steps says of itself; the rest of the record is the caller's.
 record::Record record_of(const measure::Measurement& m, const std::string& schedule,

@@ -116,7 +116,8 @@ Result<void> TuneSession::prepare() {
   std::vector<LoopTask> loop_tasks;
   std::vector<const task::Task*> known;
   if (in_place()) {
-    model_key_ = placed_key(problem_.imported[0], options_.contention);
+    model_key_ =
+        placed_key(problem_.imported[0], problem_.subjects[0].compile, options_.contention);
     nodes_ = distinct_nodes(problem_.imported[0]);
   }
   for (std::size_t t = 0; t < tasks(); ++t) {

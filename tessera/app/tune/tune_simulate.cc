@@ -208,7 +208,8 @@ Result<Simulation> simulate_plans(const TuneSubject& model, const SimulateOption
   costs.set_seconds(std::move(seconds));
   const RecordedSpace recorded(costs.space().points(), std::move(times));
   Simulation out;
-  out.tasks.push_back({model_key(imported), model.name, recorded.size(), recorded.best_s()});
+  out.tasks.push_back(
+      {model_key(imported, model.compile), model.name, recorded.size(), recorded.best_s()});
   for (const std::string& text : wanted.policies) {
     const PolicyVariant base{.policy_options = wanted.policy_options};
     TESSERA_TRY(const PolicyVariant v, policy_variant(text, base, wanted.target));
