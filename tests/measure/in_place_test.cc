@@ -44,8 +44,7 @@ using Call =
 
 class InPlace : public ::testing::Test {
  protected:
-  void start_model(MeasureOptions options = {}) {
-    const graph::Graph graph = chain();
+  void start_model(MeasureOptions options = {}, const graph::Graph& graph = chain()) {
     const task::TaskGraph tasks = task::extract_tasks(graph).value();
     ASSERT_EQ(tasks.tasks.size(), kTasks);
     const target::Target target = target::code_target(target::host(), 1);
@@ -127,6 +126,19 @@ TEST_F(InPlace, OneRunTimesACandidateOfEveryTask) {
   }
   // Other schedules pack the constants in other ways.
   for (Trial& t : trials_) t.steps = {};
+  measurer_->submit_together(trials_);
+  for (const Measurement& m : collect_all(*measurer_))
+    EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;
+}
+
+// Nothing asks for names of constants that differ.
+TEST_F(InPlace, ConstantsOfOneNameAreNotMistaken) {
+  graph::Graph graph = chain();
+  for (graph::Value& v : graph.values) {
+    if (v.is_constant) v.name = "w";
+  }
+  start_model({}, graph);
+  for (Trial& t : trials_) t.steps = {};  // the constants as they are, which the model packs
   measurer_->submit_together(trials_);
   for (const Measurement& m : collect_all(*measurer_))
     EXPECT_EQ(m.outcome, Outcome::kOk) << m.reason;

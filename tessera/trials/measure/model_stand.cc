@@ -80,7 +80,7 @@ class ModelStand final : public InPlaceStand {
 
  private:
   Result<Placed> load(const RunItem& item);
-  Result<void*> constant(const std::string& name, const std::string& layout, const Shape& shape);
+  Result<void*> constant(graph::ValueId id, const std::string& layout, const Shape& shape);
   void reserve_workspace(std::int64_t bytes);
   double now() const {
     return parts_.options.hooks.clock ? parts_.options.hooks.clock()
@@ -112,7 +112,7 @@ class ModelStand final : public InPlaceStand {
   runtime::RunQueueClock run_queue_;
   CalibrationKernel calibration_;
   runtime::AlignedBuffer workspace_;  // of all kernels, as in a model
-  std::map<std::pair<std::string, std::string>, HostTensor> packed_;  // by name and layout
+  std::map<std::pair<graph::ValueId, std::string>, HostTensor> packed_;  // by value and layout
   std::vector<Placed> candidates_;
   std::vector<std::vector<std::size_t>> at_;                 // by step: candidates
   std::vector<std::vector<TimedCall>> times_;                // by candidate
@@ -156,11 +156,11 @@ Result<void> ModelStand::set_up() {
   return {};
 }
 
-Result<void*> ModelStand::constant(const std::string& name, const std::string& layout,
+Result<void*> ModelStand::constant(graph::ValueId id, const std::string& layout,
                                    const Shape& shape) {
-  HostTensor& packed = packed_[{name, layout}];
+  HostTensor& packed = packed_[{id, layout}];
   if (packed.data() == nullptr) {
-    const HostTensor plain = placed_->constants.at(name).reshaped(shape);
+    const HostTensor plain = placed_->constants.at(id).reshaped(shape);
     if (layout.empty()) {
       packed = plain.clone();
     } else {
@@ -194,7 +194,8 @@ Result<Placed> ModelStand::load(const RunItem& item) {
       const exec::CompiledModel::ConstantName& own = model_.constant_names[step.params[i].index];
       const std::string layout = i < built.layouts.size() ? built.layouts[i] : "";
       if (layout == own.layout) continue;
-      TESSERA_TRY(params[i], constant(own.value, layout, out.dag->inputs[i].buffer->shape));
+      TESSERA_TRY(params[i],
+                  constant(placed_->reads.at({s, i}), layout, out.dag->inputs[i].buffer->shape));
     }
     out.params[s] = std::move(params);
   }
@@ -460,6 +461,30 @@ void ModelStand::run(const RunRequest& request, const Announce& announce, RunRep
   if (bytes > kMostPacked * static_cast<double>(model_.constant_bytes)) packed_.clear();
 }
 
+// A step for each kernel and each operator of the host, as the compiled model has them.
+void add_constants(const graph::Graph& graph, const task::TaskGraph& tasks, PlacedModel* placed) {
+  std::map<graph::ValueId, graph::ValueId> reshaped;
+  std::size_t step = 0;
+  for (std::size_t g = 0; g < tasks.groups.size(); ++g) {
+    const task::Group& group = tasks.groups[g];
+    if (group.kind == task::GroupKind::kAlias) reshaped[group.outputs.at(0)] = group.inputs.at(0);
+    if (group.kind == task::GroupKind::kHost) ++step;
+    if (group.kind != task::GroupKind::kKernel) continue;
+    const std::vector<graph::ValueId>& params =
+        tasks.calls[static_cast<std::size_t>(tasks.call_of_group[g])].params;
+    for (std::size_t i = 0; i < params.size(); ++i) {
+      graph::ValueId id = params[i];
+      for (auto of = reshaped.find(id); of != reshaped.end(); of = reshaped.find(id))
+        id = of->second;
+      const HostTensor* constant = graph.constant(id);
+      if (constant == nullptr) continue;
+      placed->reads[{step, i}] = id;
+      placed->constants.emplace(id, *constant);
+    }
+    ++step;
+  }
+}
+
 }  // namespace
 
 int runs_in_place(std::size_t turns, bool final, double model_s, const MeasureOptions& options) {
@@ -475,10 +500,7 @@ Result<std::shared_ptr<const PlacedModel>> place_model(const graph::Graph& graph
                                                        const target::Target& target,
                                                        const exec::ModelOptions& options) {
   auto placed = std::make_shared<PlacedModel>();
-  for (std::size_t id = 0; id < graph.values.size(); ++id) {
-    const HostTensor* constant = graph.constant(static_cast<graph::ValueId>(id));
-    if (constant != nullptr) placed->constants.emplace(graph.values[id].name, *constant);
-  }
+  add_constants(graph, tasks, placed.get());
   placed->inputs = std::move(inputs);
   for (const task::Task& task : tasks.tasks) {
     const auto known = std::find(keys.begin(), keys.end(), task.key);

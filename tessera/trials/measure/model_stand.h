@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/backend/exec/compile_model.h"
@@ -19,7 +20,10 @@ namespace tessera::measure {
 struct PlacedModel {
   exec::CompiledModel model;       // whose kernels candidates are compared with
   std::vector<std::size_t> tasks;  // by kernel of the model: number of the measurer's task
-  std::map<std::string, HostTensor> constants;  // by name of the value, as they were before packing
+  // By step and place: the constant that is read there, as it was before packing; names need not be
+  // unique.
+  std::map<std::pair<std::size_t, std::size_t>, graph::ValueId> reads;
+  std::map<graph::ValueId, HostTensor> constants;
   std::vector<HostTensor> inputs;
 };
 
