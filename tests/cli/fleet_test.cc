@@ -205,7 +205,11 @@ TEST_F(Fleet, ProgramsOfOtherCommitsAreOtherVersions) {
   const Finished version = run({"--version"});
   const std::string mine = status()["agents"][0]["version"];
   EXPECT_EQ("tessera " + mine + "\n", version.out);
-  ASSERT_NE(ask("UPDATE tessera.agents SET version = '0.1.0 (0000000000)' RETURNING 1"), -1);
+  // As if another program were there in its place.
+  one->signal(SIGTERM);
+  EXPECT_EQ(one->wait().code, 143);
+  ASSERT_NE(ask("UPDATE tessera.agents SET state = 0, version = '0.1.0 (0000000000)' RETURNING 1"),
+            -1);
   const Finished nobody = run(tune({"--trials", "8", "--agent-wait", "1s"}));
   EXPECT_EQ(nobody.code, 6);
   EXPECT_NE(nobody.err.find("one (runs version 0.1.0 (0000000000), this is " + mine + ")"),
