@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kQuiet = "needs a quiet machine for hours";
 constexpr const char* kTransfer = "`bench/studies/transfer.sh`, on a quiet machine for hours";
 constexpr const char* kPretrained = "`bench/studies/pretrained.sh`, on a quiet machine for hours";
-constexpr const char* kSearched = "searches by measuring, with networks trained three times";
+constexpr const char* kSearched = "searches with networks trained three times";
 constexpr const char* kGraphs = "needs graph networks trained three times on split graphs";
 constexpr const char* kIterated = "the iterated optimisation is not implemented";
 constexpr const char* kRoller = "its rule of aligned tiles is not implemented";
@@ -184,9 +184,7 @@ std::vector<PaperStudy> autotvm_studies() {
   return {
       {"autotvm-figure-4", kAutoTvm, "figure 4", "searches with and without a cost model",
        "trees and TreeGRU end twice as fast as random; GA and random x2 between",
-       "Held-out tasks of a CPU instead of C1 to C12; no TreeGRU; a generation of 100 is all of "
-       "the trials",
-       models_or_none, "32,48,64"},
+       "Held-out tasks instead of C1 to C12; no TreeGRU", models_or_none, "32,48,64"},
       {"autotvm-figure-5", kAutoTvm, "figure 5", "rank against regression",
        "rank slightly better or equal", smaller, objectives, "48"},
       {"autotvm-figure-6", kAutoTvm, "figure 6", "diversity of batches",
@@ -195,7 +193,7 @@ std::vector<PaperStudy> autotvm_studies() {
        "no improvement by EI or UCB", smaller, acquisitions, "48"},
       {"autotvm-figure-8", kAutoTvm, "figure 8", "transfer from other workloads",
        "2 to 10 times as soon",
-       "From other networks to four held out, instead of C1 to C6 to C7, C8, C9", transfer, "4,16"},
+       "To four held-out networks instead of C7, C8, C9", transfer, "4,16"},
       {"autotvm-figure-9", kAutoTvm, "figure 9", "representations of programs",
        "within a domain all alike; across operators only context relation",
        "Within each task alone; models of configurations cannot be carried over", representations,
@@ -211,8 +209,7 @@ std::vector<PaperStudy> autotvm_studies() {
 
 std::vector<PaperStudy> tenset_studies() {
   const char* trees =
-      "About 100 candidates of a task, half of them near the fastest, so that random is good too; "
-      "boosted trees alone, 100 of depth 6, on 32 candidates of a task";
+      "About 100 candidates of a task, half of them near the fastest; trees alone, on 32 of each";
   return {
       {"tenset-table-1", kTenSet, "table 1", "size of the dataset",
        "6 platforms, 13,848 tasks, 51,532,994 records", "What ships", dataset_counts},
@@ -247,8 +244,7 @@ std::vector<PaperStudy> tlm_studies() {
        "69 to 145 measurements per subgraph", kIterated, nullptr},
       {"tlm-table-2", kTlm, "table 2", "few measurements against evolution",
        "10 measurements against 64 of Ansor: 1.40; 32: 1.45",
-       "Tasks of four networks held out; against our evolution on the same recorded candidates; "
-       "the file of the language model does not list its tasks",
+       "Four held-out networks; against our evolution; the language model does not list its tasks",
        written, "1,10,32"},
       {"tlm-table-3", kTlm, "table 3", "the same against MetaSchedule",
        "10 measurements against 64: 1.41; against 1,000: 0.96",
