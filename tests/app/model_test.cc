@@ -11,6 +11,7 @@
 #include "tessera/frontend/graph/builder.h"
 #include "tessera/machine/runtime/device/cpu_device.h"
 #include "tessera/machine/runtime/device/devices.h"
+#include "tests/testing/devices.h"
 
 namespace tessera::app {
 namespace {
@@ -184,7 +185,7 @@ class ModelOnGpu : public ::testing::TestWithParam<target::Kind> {
  protected:
   void SetUp() override {
     Result<std::unique_ptr<runtime::Device>> device = runtime::open_device(GetParam());
-    if (!device.ok()) GTEST_SKIP() << device.error().message;
+    if (!testing::has_device(to_text(GetParam()), device)) GTEST_SKIP() << device.error().message;
     device_ = std::move(*device);
   }
 

@@ -6,6 +6,7 @@
 #include "tessera/app/collect/collect.h"
 #include "tessera/app/tune/tune.h"
 #include "tests/app/read_records.h"
+#include "tests/testing/devices.h"
 
 namespace tessera::app {
 namespace {
@@ -14,7 +15,7 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const Result<target::Target> found = measure::ask_target(GetParam());
-    if (!found.ok()) GTEST_SKIP() << found.error().message;
+    if (!testing::has_device(GetParam(), found)) GTEST_SKIP() << found.error().message;
     target_ = *found;
     const auto* test = ::testing::UnitTest::GetInstance()->current_test_info();
     database_ =

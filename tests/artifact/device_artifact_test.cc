@@ -14,6 +14,7 @@
 #include "tessera/support/files.h"
 #include "tessera/support/run_tool.h"
 #include "tests/artifact/artifact_fixture.h"
+#include "tests/testing/devices.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::artifact {
@@ -56,7 +57,7 @@ class DeviceArtifact : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const Result<target::Target> found = runtime::resolve_target(GetParam());
-    if (!found.ok()) GTEST_SKIP() << found.error().message;
+    if (!testing::has_device(GetParam(), found)) GTEST_SKIP() << found.error().message;
     target_ = *found;
   }
 
@@ -251,7 +252,7 @@ TEST_P(DeviceArtifact, ExampleProgramComputesTheModel) {
 // Memory objects of the caller, on a queue of the caller.
 TEST(OpenClArtifact, UsesMemoryOfTheCallerInPlace) {
   const Result<target::Target> target = runtime::resolve_target("opencl");
-  if (!target.ok()) GTEST_SKIP() << target.error().message;
+  if (!testing::has_device("opencl", target)) GTEST_SKIP() << target.error().message;
   namespace cl = runtime::opencl;
   const cl::Driver& d = **cl::driver();
   cl::Platform platform = nullptr;

@@ -7,6 +7,7 @@
 #include "micro_kernel.h"
 #include "tessera/lang/interp/interp.h"
 #include "tessera/machine/runtime/device/devices.h"
+#include "tests/testing/devices.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::codegen {
@@ -18,7 +19,7 @@ class OnDevice : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
     Result<std::unique_ptr<runtime::Device>> device = runtime::open_device(GetParam());
-    if (!device.ok()) GTEST_SKIP() << device.error().message;
+    if (!testing::has_device(to_text(GetParam()), device)) GTEST_SKIP() << device.error().message;
     device_ = std::move(*device);
   }
 

@@ -15,6 +15,7 @@
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/matrix_instructions.h"
 #include "tessera/scheduling/lower/lower_device.h"
+#include "tests/testing/devices.h"
 #include "tests/testing/testing.h"
 
 namespace tessera::kernel {
@@ -33,7 +34,7 @@ class OnDevice : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
     Result<std::unique_ptr<runtime::Device>> device = runtime::open_device(GetParam());
-    if (!device.ok()) GTEST_SKIP() << device.error().message;
+    if (!testing::has_device(to_text(GetParam()), device)) GTEST_SKIP() << device.error().message;
     device_ = std::move(*device);
   }
 

@@ -13,6 +13,7 @@
 #include "tessera/machine/runtime/device/devices.h"
 #include "tessera/machine/target/cpus.h"
 #include "tessera/scheduling/space/space.h"
+#include "tests/testing/devices.h"
 
 namespace tessera::lm {
 namespace {
@@ -188,7 +189,7 @@ class LanguageOnGpu : public ::testing::TestWithParam<target::Kind> {
  protected:
   void SetUp() override {
     Result<std::unique_ptr<runtime::Device>> device = runtime::open_device(GetParam());
-    if (!device.ok()) GTEST_SKIP() << device.error().message;
+    if (!testing::has_device(to_text(GetParam()), device)) GTEST_SKIP() << device.error().message;
     device_ = std::move(*device);
   }
 

@@ -7,6 +7,7 @@
 #include "tessera/scheduling/space/space.h"
 #include "tessera/trials/measure/messages.h"
 #include "tests/measure/workers.h"
+#include "tests/testing/devices.h"
 
 namespace tessera::measure {
 namespace {
@@ -20,7 +21,7 @@ class OnDevice : public ::testing::TestWithParam<const char*> {
  protected:
   void SetUp() override {
     const Result<target::Target> found = ask_target(GetParam());
-    if (!found.ok()) GTEST_SKIP() << found.error().message;
+    if (!testing::has_device(GetParam(), found)) GTEST_SKIP() << found.error().message;
     target_ = *found;
   }
 
