@@ -1,6 +1,8 @@
 #include "tessera/app/tune/after_tuning.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include <fmt/ranges.h>
 
@@ -28,6 +30,20 @@ constexpr double kPeerStartSeconds = 1.5;
 double peers_s(double budget_s) { return kPeerStartSeconds + 2 * peers_limit_s(budget_s); }
 
 }  // namespace
+
+Result<bool> keep_unproved(const TuneResult& result, const std::string& path) {
+  if (!result.unproved.tasks.empty()) {
+    TESSERA_DO(plan::save_plan(result.unproved, path));
+    return true;
+  }
+  const bool proved = result.state == TuneState::kDone &&
+                      std::ranges::any_of(result.subjects, [](const SubjectReport& s) {
+                        return s.checked && s.after_s > 0 && s.after_s < s.before_s;
+                      });
+  std::error_code ignored;
+  if (proved) std::filesystem::remove(path, ignored);
+  return false;
+}
 
 bool TuneDeadline::has_room(double seconds) const {
   return budget_s <= 0 ||

@@ -27,6 +27,11 @@ std::vector<std::string> usable_peers(const std::vector<std::string>& names);
 // would take too much of it are left out.
 double after_tuning_s(double budget_s, std::size_t models, const std::vector<std::string>& peers);
 
+// Writes the plan of what seemed faster and could not be shown to be, for who times it on a quiet
+// machine: true. Where there is none and the tuned models are proved to be faster, that of an
+// earlier tuning goes: nobody should take it for what this one left open.
+Result<bool> keep_unproved(const TuneResult& result, const std::string& path);
+
 // A tuned model beside a peer.
 struct PeerComparison {
   std::string subject, peer;

@@ -233,13 +233,10 @@ Result<void> leave_known_parts(const TuneArgs& args, app::TuneOptions* options) 
 // The plan of what seemed faster and could not be shown to be: for who times it on a quiet machine.
 void save_unproved(const TuneArgs& args, const app::TuneResult& r, TuneSummary* summary,
                    ProgressLine& line) {
-  if (r.unproved.tasks.empty()) return;
   const std::string path = beside_plan(args, ".unproved.plan");
-  if (const Result<void> saved = plan::save_plan(r.unproved, path); !saved) {
-    line.say("tessera: " + saved.error().message);
-    return;
-  }
-  summary->unproved_path = path;
+  const Result<bool> saved = app::keep_unproved(r, path);
+  if (!saved) line.say("tessera: " + saved.error().message);
+  if (saved && *saved) summary->unproved_path = path;
 }
 
 Result<app::ArtifactCheck> write_artifact(const TuneArgs& args, const app::TuneOptions& options,
