@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "tessera/learn/dataset/gzip.h"
+#include "tessera/machine/target/match.h"
 #include "tessera/machine/target/target.h"
 #include "tessera/support/files.h"
 #include "tessera/support/hash.h"
@@ -59,6 +60,14 @@ Result<Done> import_dataset(const ImportOptions& options) {
   EXPECT_EQ(result.header.tasks, d.tasks);
   return Done{std::move(result), std::move(d)};
 }
+
+constexpr const char* kAnsor =
+    R"({"i": [["[\"mm\", 64]", "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 2, []], )"
+    R"([[], [["SP", 2, 0, 64, [4], 1]]]], "r": [[0.5], 0, 1.5, 1620000000], "v": "v0.6"})"
+    "\n"
+    R"({"i": [["[\"mm\", 128]", "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 2, []], )"
+    R"([[], [["SP", 2, 0, 64, [8], 1]]]], "r": [[1e10], 4, 1.5, 1620000000], "v": "v0.6"})"
+    "\n";
 
 TEST(Import, MergesMeasurementsOfACandidate) {
   const std::string path = test_file("a.db");
@@ -120,6 +129,91 @@ TEST(Import, OnlyKernelsAloneAreExamples) {
   }
 }
 
+record::Record placed(const std::string& candidate, double seconds, double default_s) {
+  record::Record r = made(candidate, seconds > 0 ? "ok" : "run_error", seconds, 1);
+  r.subject = record::Subject::kInPlace;
+  r.default_s = default_s;
+  return r;
+}
+
+TEST(Import, TimesInPlaceAreToldByTheDefaultBesideThem) {
+  const std::string path = test_file("a.db");
+  // The machine was half as fast beside c2; c3 has no default to be told by; of k2 others are.
+  std::vector<record::Record> records = {
+      placed("c1", 3, 4), placed("c2", 10, 8),    placed("c4", 4, 4),  placed("c3", 9, 0),
+      placed("c5", 0, 0), made("c1", "ok", 7, 1), placed("c1", 30, 20)};
+  records.back().task = "k2";
+  write_database(path, records);
+  record::Database db = record::Database::open(path).value();
+  ASSERT_TRUE(db.add_tasks({{"k2", "matmul", "dag other", 10, 20}}).ok());
+  ImportOptions options;
+  options.files = {path};
+  options.in_place = true;
+  const Result<Done> done = import_dataset(options);
+  ASSERT_TRUE(done.ok()) << done.error().message;
+  const dataset::Dataset& d = done->dataset;
+  EXPECT_EQ(done->read, 6u);
+  EXPECT_EQ(done->dropped, 1u);
+  EXPECT_EQ(d.machines, (std::vector<dataset::MachineInfo>{{"machine subject=in_place", 1}}));
+  std::map<std::string, float> seconds;
+  for (const dataset::Example& e : d.examples)
+    seconds[d.tasks[static_cast<std::size_t>(e.task)].key + " " + e.candidate] = e.seconds;
+  EXPECT_EQ(seconds, (std::map<std::string, float>{
+                         {"k1 c1", 3}, {"k1 c2", 5}, {"k1 c4", 4}, {"k1 c5", 0}, {"k2 c1", 30}}));
+  options.in_place = false;
+  const Done alone = import_dataset(options).value();
+  ASSERT_EQ(alone.dataset.examples.size(), 1u);
+  EXPECT_EQ(alone.dataset.examples[0].seconds, 7);
+  EXPECT_EQ(alone.dataset.machines, (std::vector<dataset::MachineInfo>{{"machine", 1}}));
+}
+
+// The mark is none of a machine's properties.
+TEST(Import, MachinesInPlaceAreReadAsMachines) {
+  const std::string path = test_file("a.db");
+  std::vector<record::Record> records = {placed("c1", 3, 4)};
+  records[0].target = target::to_text(target::host());
+  write_database(path, records);
+  ImportOptions options;
+  options.files = {path};
+  options.in_place = true;
+  const Done done = import_dataset(options).value();
+  ASSERT_EQ(done.dataset.machines.size(), 1u);
+  const std::string& text = done.dataset.machines[0].target;
+  EXPECT_TRUE(text.ends_with(kInPlaceMark)) << text;
+  const Result<target::Target> read = target::target_from_text(text);
+  ASSERT_TRUE(read.ok()) << read.error().message;
+  EXPECT_TRUE(target::same_group(*read, target::host()));
+}
+
+TEST(Import, TimesInPlaceAndAloneDoNotMix) {
+  const std::string path = test_file("a.db"), log = test_file("log.json");
+  write_database(path, {made("c1", "ok", 3, 1), placed("c1", 9, 9)});
+  ASSERT_TRUE(write_file(log, {kAnsor}).ok());
+  for (const bool in_place : {false, true}) {
+    ImportOptions options;
+    options.files = {path};
+    options.in_place = in_place;
+    const std::string folder = test_file("made.ds");
+    ASSERT_TRUE(app::import_dataset(options, folder).ok());
+    options.files = {folder};
+    const Result<Done> again = import_dataset(options);
+    ASSERT_TRUE(again.ok()) << again.error().message;
+    ASSERT_EQ(again->dataset.machines.size(), 1u);
+    EXPECT_EQ(again->dataset.machines[0].target.ends_with(kInPlaceMark), in_place);
+    options.in_place = !in_place;
+    const Result<Done> mixed = import_dataset(options);
+    ASSERT_FALSE(mixed.ok());
+    EXPECT_EQ(mixed.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(mixed.error().message.find("do not mix"), std::string::npos) << mixed.error().message;
+  }
+  ImportOptions options;
+  options.files = {log};
+  options.in_place = true;
+  const Result<Done> foreign = import_dataset(options);
+  ASSERT_FALSE(foreign.ok());
+  EXPECT_NE(foreign.error().message.find("kernels alone"), std::string::npos);
+}
+
 TEST(Import, QuietTimesGoBeforeOthers) {
   const std::string path = test_file("a.db");
   std::vector<record::Record> records = {made("c1", "ok", 9, 1), made("c1", "ok", 3, 1),
@@ -153,14 +247,6 @@ TEST(Import, CorrectsDriftWithinAFile) {
   EXPECT_EQ(seconds,
             (std::map<std::string, float>{{"c1", 3}, {"c2", 2}, {"c3", 5}, {"c4", 8}, {"c5", 6}}));
 }
-
-constexpr const char* kAnsor =
-    R"({"i": [["[\"mm\", 64]", "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 2, []], )"
-    R"([[], [["SP", 2, 0, 64, [4], 1]]]], "r": [[0.5], 0, 1.5, 1620000000], "v": "v0.6"})"
-    "\n"
-    R"({"i": [["[\"mm\", 128]", "llvm", [2, 64, 64, 0, 0, 0, 0, 0], "", 2, []], )"
-    R"([[], [["SP", 2, 0, 64, [8], 1]]]], "r": [[1e10], 4, 1.5, 1620000000], "v": "v0.6"})"
-    "\n";
 
 // Every file of a dataset as it was before compression, by name.
 std::map<std::string, std::string> contents(const std::string& folder) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "tessera/app/collect/measured_spill.h"
@@ -121,12 +122,19 @@ class Importer {
       }
     }
 
-    // After all tasks. Datasets are of kernels alone.
+    // After all tasks.
     Result<void> add(Record r) {
-      if (r.subject != record::Subject::kKernel) return {};
+      const bool in_place = importer_->options_.in_place;
+      if (r.subject != importer_->subject()) return {};
       if (r.format == "ansor") r.target += hardware_of(r);
       update_.record(&r);
-      const auto [machine, added] = machines_.try_emplace({r.target, r.threads});
+      if (in_place) {
+        // The drift that is taken out is that of the default, which ran in turns with it.
+        r.calibration_s = r.default_s;
+        if (r.seconds > 0 && r.default_s <= 0) return importer_->drop();
+      }
+      const auto [machine, added] =
+          machines_.try_emplace({r.target, r.threads, in_place ? r.task : std::string()});
       if (added) machine->second.reference = importer_->spill_.new_reference();
       if (r.calibration_s > 0) machine->second.calibrations.push_back(r.calibration_s);
       return importer_->take(r, machine->second.reference);
@@ -146,7 +154,8 @@ class Importer {
     };
     Importer* importer_;
     RecordUpdate update_;
-    std::map<std::pair<std::string, int>, Machine> machines_;  // by target and threads
+    // By target, threads and, in place, task.
+    std::map<std::tuple<std::string, int, std::string>, Machine> machines_;
   };
 
   Result<void> read_database(const std::string& path) {
@@ -157,7 +166,7 @@ class Importer {
     TESSERA_TRY(const std::vector<record::SessionRow> sessions, database.sessions());
     for (const record::SessionRow& s : sessions) file.add_models(s.model);
     Result<void> added;
-    TESSERA_DO(database.visit({}, [&](const Record& r) {
+    TESSERA_DO(database.visit({.subject = subject()}, [&](const Record& r) {
       added = file.add(r);
       return added.ok();
     }));
@@ -189,6 +198,8 @@ class Importer {
   Result<void> read_dataset(const std::string& path) {
     TESSERA_TRY(const dataset::DatasetReader reader, dataset::DatasetReader::open(path));
     const Dataset& d = reader.header();
+    for (const dataset::MachineInfo& m : d.machines)
+      TESSERA_DO(check_subject(path, m.target.ends_with(kInPlaceMark)));
     for (const dataset::TaskInfo& t : d.tasks) {
       if (t.format == "tessera") rows_.emplace(t.key, row_of(t));
     }
@@ -234,7 +245,26 @@ class Importer {
     out_.header.networks.push_back(std::move(network));
   }
 
+  Result<void> check_subject(const std::string& path, bool in_place) const {
+    if (in_place == options_.in_place) return {};
+    const auto what = [](bool placed) { return placed ? "in place" : "alone"; };
+    return make_error(ErrorCode::kInvalidArgument,
+                      "{}: has times of kernels {}, which do not mix with those of kernels {}",
+                      path, what(in_place), what(options_.in_place));
+  }
+
+  record::Subject subject() const {
+    return options_.in_place ? record::Subject::kInPlace : record::Subject::kKernel;
+  }
+
+  Result<void> drop() {
+    ++out_.read;
+    ++out_.dropped;
+    return {};
+  }
+
   Result<void> read_log(const std::string& path) {
+    TESSERA_DO(check_subject(path, false));
     std::string network = fs::path(path).filename().string();
     network = network.substr(0, network.find('.'));
     const std::string folder = fs::absolute(path).parent_path().filename().string();
@@ -297,7 +327,10 @@ class Importer {
   std::int32_t machine_number(const Record& r) {
     std::vector<dataset::MachineInfo>& machines = out_.header.machines;
     const auto [used, added] = used_.emplace(r.target, "");
-    if (added) used->second = used_machine(r.target);
+    if (added) {
+      used->second = used_machine(r.target);
+      if (options_.in_place && !used->second.ends_with(kInPlaceMark)) used->second += kInPlaceMark;
+    }
     const dataset::MachineInfo info{used->second, r.threads};
     const auto first = machines.begin() + static_cast<std::ptrdiff_t>(first_machine_);
     const auto at = std::find(first, machines.end(), info);

@@ -10,6 +10,10 @@
 
 namespace tessera::app {
 
+// What the machines of a dataset end with whose times are those of kernels inside running models:
+// they do not mix with times of kernels alone.
+inline constexpr const char* kInPlaceMark = " subject=in_place";
+
 struct ImportOptions {
   // Databases, their exports as JSON lines, logs of Ansor, TenSet and AutoTVM, plain or gzip;
   // folders of datasets, whose networks are kept. What each is follows from its content.
@@ -18,6 +22,8 @@ struct ImportOptions {
   // the zoo models that the sessions of the databases name. Of a choice between algorithms the
   // option taken without tuning counts.
   std::vector<std::string> networks;
+  // Records of trials inside running models, and datasets of them, instead of kernels alone.
+  bool in_place = false;
   bool quiet = false;  // only records measured while nothing else used the cores
   // Machines of different files are different ones, whatever their targets say: times of two days
   // or hosts do not compare.
@@ -30,7 +36,9 @@ struct ImportResult {
   std::size_t examples = 0;
   std::size_t read = 0;           // records of all files
   std::size_t duplicates = 0;     // further measurements of a schedule
-  std::size_t dropped = 0;        // lost workers, crashes of the compiler, records of unknown tasks
+  // Lost workers, crashes of the compiler, records of unknown tasks, times in place without that of
+  // the default beside them.
+  std::size_t dropped = 0;
   std::size_t without_steps = 0;  // of older programs, whose candidates today's spaces do not have
   std::size_t loud = 0;           // not quiet, where only quiet ones are wanted
 };
@@ -40,6 +48,9 @@ struct ImportResult {
 // that were quiet if any was. Logs give
 // one network each, named after the file, that runs every task once; those of different folders are
 // of different machines, for a target string does not tell two cards apart.
+// In place, times are told by the default instead: its median in the file, of that task on that
+// machine, times the ratio to the default of the same batch. Logs, and datasets of what is not
+// wanted, are refused (kInvalidArgument).
 // The dataset is written to `folder`, whole or not at all, and beside it on the way; memory does
 // not depend on the number of records.
 Result<ImportResult> import_dataset(const ImportOptions& options, const std::string& folder);

@@ -13,7 +13,7 @@ namespace {
 
 struct ImportArgs {
   std::vector<std::string> files, networks;
-  std::string output, from;
+  std::string output, from, subject = "alone";
   bool quiet = false, apart = false;
 };
 
@@ -34,6 +34,7 @@ Result<std::vector<std::string>> names_of(const std::vector<std::string>& words)
 Result<app::ImportResult> import_and_save(const ImportArgs& args) {
   app::ImportOptions options;
   options.files = args.files;
+  options.in_place = args.subject == "in-place";
   options.quiet = args.quiet;
   options.apart = args.apart;
   TESSERA_TRY(options.networks, names_of(args.networks));
@@ -76,6 +77,11 @@ void add_dataset_import(Flags& app, std::function<int()>* run) {
   sub->add_option("--from", args->from,
                   "records, or tpugraphs: raw protobufs of its tuning, written as npz")
       ->check(one_of({"records", "tpugraphs"}));
+  sub->add_option(
+         "--subject", args->subject,
+         "Times of kernels alone, or in-place: inside running models, by the ratio to "
+         "the default there")
+      ->check(one_of({"alone", "in-place"}));
   sub->add_option("--networks", args->networks,
                   "Models whose tasks are weighed (zoo:NAME, .onnx), or a file of such names; "
                   "without: the zoo models that the databases name")
