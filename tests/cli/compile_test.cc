@@ -1,5 +1,6 @@
 // tessera compile: what it writes, and that nothing is left behind when it fails.
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -189,8 +190,41 @@ TEST(Compile, JsonIsTheMetadata) {
   const Finished done =
       run({"compile", "zoo:mlp", "-o", folder + "/out", "--name", "my-net", "--json"});
   ASSERT_EQ(done.code, 0) << done.err;
-  EXPECT_EQ(done.out, read_file(folder + "/out/my_net.json"));
-  EXPECT_EQ(nlohmann::json::parse(done.out)["library"], "libmy_net.so");
+  nlohmann::json json = nlohmann::json::parse(done.out);
+  for (const auto& layer : json["layers"]) {
+    EXPECT_EQ(layer["type"], "f32");
+    EXPECT_EQ(layer["reason"], "the model");
+  }
+  EXPECT_GT(json["layers"].size(), 1u);
+  json.erase("layers");
+  EXPECT_EQ(json, nlohmann::json::parse(read_file(folder + "/out/my_net.json")));
+  EXPECT_EQ(json["library"], "libmy_net.so");
+  EXPECT_EQ(done.err.find("multiply bytes"), std::string::npos) << done.err;
+}
+
+TEST(Compile, SaysWhichLayersMultiplyBytesAndWhy) {
+  const std::string folder = fresh_folder();
+  const auto compile = [&](const std::string& model, const std::string& target) {
+    return run(
+        {"compile", model, "-o", folder + "/out", "--emit", "obj", "--target", target, "--json"});
+  };
+  const Finished done = compile("zoo:mobilenet_v2@quant=qdq,size=32,classes=10", "sapphirerapids");
+  ASSERT_EQ(done.code, 0) << done.err;
+  std::map<std::string, std::map<std::string, int>> types;
+  const nlohmann::json json = nlohmann::json::parse(done.out);
+  for (const auto& layer : json["layers"]) {
+    EXPECT_NE(layer["name"], "");
+    ++types[layer["type"]][layer["reason"]];
+  }
+  EXPECT_EQ(types["u8 x i8"], (std::map<std::string, int>{{"the rules", 36}}));
+  EXPECT_EQ(types["f32"], (std::map<std::string, int>{{"depthwise", 17}}));
+  EXPECT_NE(done.err.find("36 of 53 layers multiply bytes; 17 in f32: depthwise"),
+            std::string::npos)
+      << done.err;
+  // Nothing multiplies bytes there, so there was nothing to decide.
+  const Finished floats = compile("zoo:mlp@quant=qdq", "haswell");
+  ASSERT_EQ(floats.code, 0) << floats.err;
+  EXPECT_EQ(floats.err.find("multiply bytes"), std::string::npos) << floats.err;
 }
 
 TEST(Compile, ALanguageModelThatIsNotThereIsRefused) {

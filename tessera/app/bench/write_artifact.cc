@@ -78,6 +78,7 @@ Result<WrittenArtifact> write_artifact(ModelSource& source, const CompileOptions
   Result<DecidedModel> model = decide_model(source, how);
   if (!model) return about_model(model.error(), source.spec());
   options.model = model->build;
+  std::vector<LayerType> layers = layer_types(*model, compile);
   std::optional<graph::Graph> kept;  // a compilation lets go of what it has packed
   if (check) kept = model->graph;
   Result<artifact::ArtifactReport> report = artifact::compile_artifact(
@@ -88,6 +89,7 @@ Result<WrittenArtifact> write_artifact(ModelSource& source, const CompileOptions
   WrittenArtifact out{std::move(*report), model->tasks.tasks.size(), std::move(model->judged), {}};
   out.narrow_share = narrow_share(model->tasks);
   out.faster_floats = faster_floats(compile.target, compile.floats, model->tasks);
+  out.layers = std::move(layers);
   if (kept) out.check = check_artifact(folder, *kept, model->tasks, compile.target, options.model);
   return out;
 }
@@ -109,6 +111,7 @@ Result<WrittenArtifact> write_variants(ModelSource& source, const std::vector<Na
       out.judged = std::move(model->judged);
       out.narrow_share = narrow_share(model->tasks);
       out.faster_floats = faster_floats(how.target, how.floats, model->tasks);
+      out.layers = layer_types(*model, how);
     }
     variants.push_back({target.name, std::move(model->graph), std::move(model->tasks), how.target,
                         std::move(model->build)});

@@ -3,8 +3,10 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "tessera/app/compile/decide_model.h"
+#include "tessera/app/compile/layer_types.h"
 #include "tessera/backend/artifact/compile_artifact.h"
 
 namespace tessera::app {
@@ -25,6 +27,7 @@ struct WrittenArtifact {
   std::optional<ArtifactCheck> check;
   double narrow_share = 0;    // of its products (float_products.h)
   std::string faster_floats;  // likewise
+  std::vector<LayerType> layers;
 };
 
 // Decides about the model and writes it to `folder`. `check`: runs the artifact and the model,

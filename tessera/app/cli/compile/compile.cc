@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
 
 #include "tessera/app/bench/write_artifact.h"
 #include "tessera/app/cli/common/colour.h"
@@ -160,6 +161,15 @@ void print_assembling(const artifact::Metadata& m) {
              row.assembler);
 }
 
+// The metadata, and what only a compilation knows.
+void print_json_report(const app::WrittenArtifact& written) {
+  auto json = nlohmann::ordered_json::parse(artifact::to_json(written.report.metadata));
+  json["layers"] = nlohmann::ordered_json::array();
+  for (const app::LayerType& l : written.layers)
+    json["layers"].push_back({{"name", l.name}, {"type", l.type}, {"reason", l.reason}});
+  fmt::print("{}\n", json.dump(2));
+}
+
 // What the models changed, if anything: nothing was measured.
 void print_choices(const app::ZeroTrialResult& r) {
   const std::ptrdiff_t changed = count_changed(r);
@@ -182,7 +192,7 @@ int compile_command(const CompileArgs& args) {
   if (const auto code = report_misses(args.plan, plan)) return *code;
   if (!result.ok()) return report_model(result.error());
   if (args.json) {
-    fmt::print("{}", artifact::to_json(result->report.metadata));
+    print_json_report(*result);
   } else {
     print_report(args, result->report);
   }
@@ -194,6 +204,8 @@ int compile_command(const CompileArgs& args) {
   if (result->judged) print_choices(*result->judged);
   if (result->narrow_share > 0)
     fmt::print(stderr, "{:.1f} % of multiplications in f16 or bf16\n", 100 * result->narrow_share);
+  if (const std::string line = app::layers_line(result->layers); !line.empty())
+    fmt::print(stderr, "{}\n", line);
   if (!result->faster_floats.empty()) fmt::print(stderr, "{}\n", result->faster_floats);
   print_next_step(args);
   return result->check && result->check->wrong() ? kWrongNumbers : kOk;
@@ -246,7 +258,8 @@ void add_compile(Flags& app, std::function<int()>* run) {
                   "C compiler that links libNAME.so (default: the system's for the target)");
   sub->add_flag("--check", args->check,
                 "Compare its outputs with those of the model compiled in this process");
-  sub->add_flag("--json", args->json, "Print the metadata of the artifact");
+  sub->add_flag("--json", args->json,
+                "Print the metadata of the artifact, and the type of each layer");
   sub->callback([args, run] {
     *run = [args] { return with_batch(args->model, [&] { return compile_command(*args); }); };
   });
