@@ -59,10 +59,10 @@ class Nightly : public Checkout {
     write_file("tessera/support/CMakeLists.txt", "tessera_library(support)\n");
     write_file("tessera/learn/train/CMakeLists.txt", "tessera_library(train)\n");
     write_file("tessera/support/parallel.cc", "std::thread t;\n");
-    for (const char* tool : {"tools/ctest", "tools/clang++-14", "tools/package.sh",
-                             "build/debug/bin/support_tests", "build/tsan/bin/support_tests",
-                             "build/fuzz/bin/a_fuzzer", "build/fuzz/bin/b_fuzzer",
-                             "tests/python/run.sh"}) {
+    for (const char* tool :
+         {"tools/ctest", "tools/clang++-14", "tools/package.sh", "build/debug/bin/support_tests",
+          "build/tsan/bin/support_tests", "build/fuzz/bin/a_fuzzer", "build/fuzz/bin/b_fuzzer",
+          "tests/python/run.sh"}) {
       add_tool(tool);
     }
   }

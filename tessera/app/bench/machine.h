@@ -40,8 +40,8 @@ struct ComputePeak {
 };
 
 struct Bandwidth {
-  std::string level;   // "L1", "L2", "L3", "memory"
-  std::string access;  // "read", "write", "copy"
+  std::string level;        // "L1", "L2", "L3", "memory"
+  std::string access;       // "read", "write", "copy"
   double gbytes_per_s = 0;  // all threads; a copy counts both directions
 };
 

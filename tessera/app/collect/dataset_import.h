@@ -34,8 +34,8 @@ struct ImportOptions {
 struct ImportResult {
   dataset::Dataset header;  // all but the examples, which are in the folder
   std::size_t examples = 0;
-  std::size_t read = 0;           // records of all files
-  std::size_t duplicates = 0;     // further measurements of a schedule
+  std::size_t read = 0;        // records of all files
+  std::size_t duplicates = 0;  // further measurements of a schedule
   // Lost workers, crashes of the compiler, records of unknown tasks, times in place without that of
   // the default beside them.
   std::size_t dropped = 0;

@@ -27,7 +27,7 @@ Result<StudyResult> networks_study(const NetworksSpec& spec, const StudyOptions&
 // Networks from kernels drawn among the few fastest of every task, as timed alone; which of them is
 // best their times inside the networks say.
 struct DrawsSpec {
-  const char* alone = "";   // folders of datasets, below StudyOptions::data
+  const char* alone = "";  // folders of datasets, below StudyOptions::data
   const char* inside = "";
   const char* machine = "";  // part of the target of both
   int threads = 1;

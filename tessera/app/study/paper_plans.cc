@@ -1,9 +1,8 @@
 #include "tessera/app/study/paper_plans.h"
 
-#include <ctime>
-
 #include <algorithm>
 #include <cmath>
+#include <ctime>
 #include <filesystem>
 #include <numeric>
 #include <set>
@@ -183,9 +182,10 @@ Result<StudyResult> plans_by_file(const StudyOptions& options) {
   StudyResult out = result_of(graphs);
   out.measure = "file";
   out.columns = {"tau", "top-1 error %", "tau of the sum of kernels"};
-  for (const JudgedGraph& g : graphs)
+  for (const JudgedGraph& g : graphs) {
     out.rows.push_back(
         single_row(g.name, {g.by_network.tau, error_of(g.by_network, 1), g.by_sum.tau}));
+  }
   return out;
 }
 

@@ -15,7 +15,7 @@ struct TreeFits {
     TemporaryFolder folder;
     dataset::Dataset data;
   };
-  std::map<std::string, Records> records;           // by folder and machine
+  std::map<std::string, Records> records;            // by folder and machine
   std::map<std::string, dataset::Evaluation> tests;  // on the test part, by all that they depend on
 };
 

@@ -201,7 +201,7 @@ class TuneSession {
   std::vector<bool> before_now_;                 // per task: before_s_ is of this session
   double trial_s_ = 0, waited_s_ = 0;
   std::vector<std::set<std::string>> timed_now_;  // per task: candidates that this session timed
-  std::vector<std::int64_t> ended_;  // per task: trials of this session, those given up included
+  std::vector<std::int64_t> ended_;     // per task: trials of this session, those given up included
   std::vector<std::int64_t> reported_;  // per task in place: of these, those the scheduler knows
   // Per task: failures by outcome and reason, those of earlier sessions too.
   std::vector<std::map<std::string, std::int64_t>> reasons_;

@@ -121,7 +121,7 @@ class WholeModels {
   std::shared_ptr<const Built> untuned_, verified_;  // of the only model; the latter as selected:
   Selection verified_selection_;
   std::set<std::pair<std::string, std::string>> agreed_;  // kernels by key and schedule
-  std::vector<std::vector<HostTensor>> wanted_;  // by subject, empty: not yet computed
+  std::vector<std::vector<HostTensor>> wanted_;           // by subject, empty: not yet computed
   std::optional<Selection> unproved_;
 };
 

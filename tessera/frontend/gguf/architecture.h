@@ -12,11 +12,11 @@ namespace tessera::gguf {
 
 // A row of the table of families.
 struct Family {
-  const char* name = "";      // general.architecture
-  bool interleaved = false;   // rotated pairs are neighbours, not halves of a head (kHalves)
-  bool gelu = false;          // gates by tanh-GELU, not SiLU
-  bool scaled_input = false;  // embeddings times the root of their size
-  bool windowed = false;      // all layers see a window alone, where the file has one
+  const char* name = "";         // general.architecture
+  bool interleaved = false;      // rotated pairs are neighbours, not halves of a head (kHalves)
+  bool gelu = false;             // gates by tanh-GELU, not SiLU
+  bool scaled_input = false;     // embeddings times the root of their size
+  bool windowed = false;         // all layers see a window alone, where the file has one
   std::int64_t whole_every = 0;  // of so many layers the last sees all, the others a window; 0: all
   double local_rope_base = 0;    // of layers with a window, whose positions are not scaled; 0: none
   std::int64_t unrotated_every = 0;  // of so many layers the last rotates nothing; 0: all rotate

@@ -134,10 +134,10 @@ class FleetMeasurer final : public measure::Measurer {
   std::set<std::int64_t> helping_;  // agents
   std::size_t queued_ = 0;
   std::unordered_map<std::uint64_t, Report> reports_;  // the fastest, by candidate
-  std::int64_t not_by_ = 0;          // agent that does not take what is compared; 0: all may
-  std::set<std::int64_t> excluded_;  // agents whose results count no more
+  std::int64_t not_by_ = 0;            // agent that does not take what is compared; 0: all may
+  std::set<std::int64_t> excluded_;    // agents whose results count no more
   std::vector<std::int64_t> doubted_;  // those of them that take_doubted() has not told
-  Clock::time_point unchecked_{};    // when others took too long
+  Clock::time_point unchecked_{};      // when others took too long
   Clock::time_point reached_ = Clock::now(), helped_ = Clock::now();
   Clock::time_point looked_{}, seen_ = Clock::now();
 };

@@ -77,10 +77,9 @@ void add_dataset_import(Flags& app, std::function<int()>* run) {
   sub->add_option("--from", args->from,
                   "records, or tpugraphs: raw protobufs of its tuning, written as npz")
       ->check(one_of({"records", "tpugraphs"}));
-  sub->add_option(
-         "--subject", args->subject,
-         "Times of kernels alone, or in-place: inside running models, by the ratio to "
-         "the default there")
+  sub->add_option("--subject", args->subject,
+                  "Times of kernels alone, or in-place: inside running models, by the ratio to "
+                  "the default there")
       ->check(one_of({"alone", "in-place"}));
   sub->add_option("--networks", args->networks,
                   "Models whose tasks are weighed (zoo:NAME, .onnx), or a file of such names; "

@@ -72,9 +72,8 @@ double estimate_group_cycles(const target::Target& target, const TensorProblem& 
   const double busy = at_once * as(t.threads()) > 128 ? 1 : kAlone;
   const double taps = as(p.planes > 1 ? p.taps : 1);  // of a step
   // Of a row of both operands: f32 takes twice as long for half as many elements, bytes half.
-  const double products =
-      at_once * taps * as(t.rows() * t.all_columns() * kWgmmaRowBytes / 2) /
-      (rate(kProducts, &target::Rates::wgmma_per_cycle) * busy);
+  const double products = at_once * taps * as(t.rows() * t.all_columns() * kWgmmaRowBytes / 2) /
+                          (rate(kProducts, &target::Rates::wgmma_per_cycle) * busy);
   const double copies =
       at_once * as(p.planes * (t.rows() + t.all_columns()) * kWgmmaRowBytes) / copied_bytes;
   // Every group reads its own rows and columns for each product.

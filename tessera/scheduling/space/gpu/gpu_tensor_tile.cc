@@ -99,9 +99,9 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
     return fitted * beside_h200(target, of);
   };
   const double copied_bytes = rate(kCopiedBytes, &target::Rates::l2_bytes_per_cycle);
-  const double products = at_once * taps * as(t.all_rows() * t.columns() * t.steps) * scale /
-                          (rate(kProducts, &target::Rates::mma_per_cycle) *
-                           (kIdle + (1 - kIdle) * busy));
+  const double products =
+      at_once * taps * as(t.all_rows() * t.columns() * t.steps) * scale /
+      (rate(kProducts, &target::Rates::mma_per_cycle) * (kIdle + (1 - kIdle) * busy));
   const double reads = at_once * taps * as(t.warps() * (t.warp_rows + t.warp_columns) * t.steps) *
                        as(p.bytes) / rate(kSharedBytes, &target::Rates::shared_bytes_per_cycle);
   const double copies = at_once * as(copied) / copied_bytes;
@@ -109,9 +109,8 @@ double estimate_tensor_cycles(const target::Target& target, const TensorProblem&
   const double step = std::max({products, reads, copies}) + kMixed * (products + reads + copies) +
                       kStep + kWait / as(t.pipeline_stages - 1) + kCopy * vectors;
   const double steps = blocks_of(p.reduce / t.split_k, t.steps) * as(p.taps) / taps;
-  const double stores =
-      at_once * as(t.all_rows() * t.columns()) * (t.split_k > 1 ? 4 : 2) /
-      rate(kStoredBytes, &target::Rates::store_bytes_per_cycle);
+  const double stores = at_once * as(t.all_rows() * t.columns()) * (t.split_k > 1 ? 4 : 2) /
+                        rate(kStoredBytes, &target::Rates::store_bytes_per_cycle);
   // Nothing is multiplied while the first windows arrive.
   const double first = t.whole_windows ? copies : 0;
   const double start = gpu_rate(target, &target::Rates::dispatch_cycles) +
