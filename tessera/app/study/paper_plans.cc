@@ -161,9 +161,10 @@ Result<StudyResult> plan_counts(const StudyOptions& options) {
   out.data = fmt::format("{} files of plans", files.size());
   out.measure = kCounts;
   out.columns = {"files", "mean nodes", "plans per file", "plans"};
-  for (const auto& [name, c] : collections)
+  for (const auto& [name, c] : collections) {
     out.rows.push_back(
         single_row(name, {c.graphs, c.nodes / c.graphs, c.configs / c.graphs, c.configs}));
+  }
   return out;
 }
 
