@@ -44,10 +44,11 @@ TEST(Breakdown, WhatOverlapsCountsOnce) {
 }
 
 TEST(Breakdown, BytesWithoutSignHaveTheRateOfBytes) {
-  for (const char* bytes : {"u8", "i8"})
+  for (const char* bytes : {"u8", "i8"}) {
     EXPECT_DOUBLE_EQ(
         break_down({.us = 5, .dtype = bytes, .flops = 1e6}, machine(), 0).arithmetic_us, 2.5)
         << bytes;
+  }
 }
 
 TEST(Breakdown, FarBytesAreThoseThatDoNotFit) {

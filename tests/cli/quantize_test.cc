@@ -148,9 +148,10 @@ TEST(Quantize, RefusesWrongFlagsBeforeItWorks) {
                  "median");
   expect_refused({"quantize", model, "--calibration", x, "-o", out, "--tolerance", "cosine=2"},
                  "from 0 to 1");
-  for (const char* none : {"cosine=nan", "top1=-nan", "cosine=inf"})
+  for (const char* none : {"cosine=nan", "top1=-nan", "cosine=inf"}) {
     expect_refused({"quantize", model, "--calibration", x, "-o", out, "--tolerance", none},
                    "from 0 to 1");
+  }
   expect_refused({"quantize", model, "--calibration", "random:0", "-o", out}, "from 1 to 10000");
   expect_refused({"quantize", model, "--calibration", "random", x, "-o", out}, "alone");
   expect_refused({"quantize", model, "--calibration", x, "random", "-o", out}, "alone");
