@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "tessera/frontend/graph/passes/simplify.h"
-#include "tessera/frontend/graph/reciprocal.h"
 #include "tessera/support/float_format.h"
 #include "tessera/support/planted.h"
 
@@ -77,6 +76,22 @@ Result<ValueId> simplify_pow(Editor& e, const Node& node) {
     return e.add("recip", {root});
   }
   return kNoValue;
+}
+
+// 1 / c when multiplying by it may stand for dividing by c: exactly for powers of two, otherwise
+// with one rounding more. A reciprocal that is not a normal number never does.
+std::optional<HostTensor> reciprocal(const HostTensor& c, bool may_round) {
+  HostTensor out(c.dtype(), c.shape());
+  for (std::int64_t i = 0; i < c.size(); ++i) {
+    const double v = c.get_float(i);
+    int exponent = 0;
+    const bool exact = std::abs(std::frexp(v, &exponent)) == 0.5;
+    if (!std::isfinite(v) || v == 0 || (!exact && !may_round)) return std::nullopt;
+    out.set_float(i, 1 / v);
+    const double r = std::abs(out.get_float(i));
+    if (!std::isfinite(r) || r < float_format(c.dtype()).smallest_normal()) return std::nullopt;
+  }
+  return out;
 }
 
 Result<ValueId> simplify_div(Editor& e, const Node& node, const PassOptions& options) {

@@ -1,10 +1,6 @@
 #include "tessera/frontend/onnx/ops/integers.h"
 
 #include <algorithm>
-#include <optional>
-#include <utility>
-
-#include "tessera/frontend/graph/reciprocal.h"
 
 namespace tessera::onnx {
 
@@ -40,13 +36,6 @@ Term requantize(Formula& f, Term acc, Term scale, ValueId zero_point, DType abse
   if (zero_point == kNoValue) return f.cast(rounded, absent);
   const Term zero = f.value(zero_point);
   return f.cast(rounded + f.cast(zero, DType::kF32), f.dtype(zero));
-}
-
-Term by_scale(Formula& f, const Context& c, Term x, Term scale) {
-  const HostTensor* known = f.failed() ? nullptr : c.b.constant_of(scale.id);
-  if (!known || !is_float(known->dtype())) return x / scale;
-  std::optional<HostTensor> factor = graph::reciprocal(*known, true);
-  return factor ? x * f.constant(std::move(*factor)) : x / scale;
 }
 
 }  // namespace tessera::onnx

@@ -18,10 +18,6 @@ ValueId optional_input(const Context& c, std::size_t i);
 // f32; both and zero_point (may be omitted: then `absent` is the type) broadcast.
 Term requantize(Formula& f, Term acc, Term scale, ValueId zero_point, DType absent);
 
-// x / scale. By a constant scale it is the product with its reciprocal (graph/reciprocal.h): so it
-// means the same folded, interpreted and compiled.
-Term by_scale(Formula& f, const Context& c, Term x, Term scale);
-
 // Operands of a matrix product of bytes; zero points may be omitted (kNoValue). That of A holds for
 // everything or per row, that of B for everything or per column.
 struct IntegerOperands {

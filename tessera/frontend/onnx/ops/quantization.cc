@@ -84,11 +84,11 @@ Result<DType> target_type(Context& c, DType absent) {
   return c.has(2) ? c.dtype(2) : absent;
 }
 
-// round(x) + zero point for x divided by its scale; casting rounds nothing more and saturates.
-// Floats round as they are cast.
-Term quantize(Formula& f, Term x, Term zero_point, DType to) {
-  if (is_float(to)) return f.cast(saturated(f, x + f.cast(zero_point, f.dtype(x)), to), to);
-  return f.cast(call("round", x) + f.cast(zero_point, f.dtype(x)), to);
+// round(x / scale) + zero point; casting rounds nothing more and saturates. Floats round as they
+// are cast.
+Term quantize(Formula& f, Term x, Term scale, Term zero_point, DType to) {
+  if (is_float(to)) return f.cast(saturated(f, x / scale + f.cast(zero_point, f.dtype(x)), to), to);
+  return f.cast(call("round", x / scale) + f.cast(zero_point, f.dtype(x)), to);
 }
 
 Result<Values> import_quantize(Context& c) {
@@ -104,7 +104,7 @@ Result<Values> import_quantize(Context& c) {
   const DType t = c.dtype(0) == DType::kF64 ? DType::kF64 : DType::kF32;
   const Term scale = f.cast(spread(f, f.in(1), layout), t);
   const Term zero_point = c.has(2) ? spread(f, f.in(2), layout) : f.number(to, 0);
-  return f.result({quantize(f, by_scale(f, c, f.cast(f.in(0), t), scale), zero_point, to)});
+  return f.result({quantize(f, f.cast(f.in(0), t), scale, zero_point, to)});
 }
 
 // Scale or zero point with as many dimensions as the data.
@@ -198,8 +198,7 @@ Quantized dynamic_quantize(Formula& f, Term x) {
   // Data of zeros only has no range: any scale is right, and 1 avoids 0 / 0.
   const Term scale = where(call("eq", range, 0), 1, range / 255);
   const Term zero_point = f.cast(call("round", -low / scale), DType::kU8);
-  // The scale is none of a file's constants, and builds that know x divide by it as others do.
-  return {quantize(f, x / scale, zero_point, DType::kU8), scale, zero_point};
+  return {quantize(f, x, scale, zero_point, DType::kU8), scale, zero_point};
 }
 
 std::vector<OnnxOp> quantization_rows() {

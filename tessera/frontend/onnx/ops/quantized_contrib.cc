@@ -45,7 +45,7 @@ Term dequantized(Formula& f, const Context& c, std::size_t first) {
 
 // round(x / scale) + zero point, saturated to `to`; scale and zero point are at `first`.
 Term quantized(Formula& f, const Context& c, Term x, std::size_t first, DType to) {
-  const Term rounded = call("round", by_scale(f, c, x, parameter(f, c, first)));
+  const Term rounded = call("round", x / parameter(f, c, first));
   return f.cast(rounded + parameter(f, c, first + 1), to);
 }
 
